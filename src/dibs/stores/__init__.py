@@ -1,0 +1,1 @@
+"""One room for each database that jobs can live in; none of them knows another."""
