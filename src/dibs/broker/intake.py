@@ -1,0 +1,130 @@
+"""What callers give, checked and turned into what the store takes; every problem of a call is told at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dibs.domain import checks
+from dibs.domain.errors import Invalid, InvalidJob, InvalidRequest, Problem, TooLarge
+from dibs.domain.job import ClaimRequest, Filter, Order, Query, Status
+from dibs.domain.retry import SECOND, micros
+from dibs.domain.settings import MAX_BATCH, MAX_BATCH_BYTES, MAX_CLAIM
+from dibs.domain.validate import draft
+
+if TYPE_CHECKING:
+    from dibs.broker.protocol import Ask
+    from dibs.clock import Clock
+    from dibs.domain.job import Draft
+    from dibs.domain.newjob import NewJob
+    from dibs.domain.settings import Config
+
+MAX_PAGE = 1000
+
+
+def drafts_of(jobs: Sequence[NewJob], config: Config, clock: Clock) -> list[Draft]:
+    """Check a batch of new jobs; one bad one refuses them all, and the problems name each by its index."""
+    if len(jobs) > MAX_BATCH:
+        raise InvalidJob([Problem("jobs", f"must be {MAX_BATCH} at most in one call; {len(jobs)} were given")])
+    drafts: list[Draft] = []
+    problems: list[Problem] = []
+    for index, new in enumerate(jobs):
+        try:
+            drafts.append(draft(new, config, clock.new_id()))
+        except Invalid as error:
+            where = f"jobs[{index}]." if len(jobs) > 1 else ""
+            problems += [Problem(where + problem.field, problem.message) for problem in error.problems]
+        except TooLarge as error:
+            raise (
+                error if len(jobs) == 1 else TooLarge(f"jobs[{index}].{error.field}", error.size, error.limit)
+            ) from None
+    if problems:
+        raise InvalidJob(problems)
+    size = sum(len(draft.params_json) for draft in drafts)
+    if size > MAX_BATCH_BYTES:
+        raise TooLarge("jobs", size, MAX_BATCH_BYTES)
+    return drafts
+
+
+def check_ask(ask: Ask, token: str) -> tuple[ClaimRequest, float]:
+    """Check a wish to claim; the second value is how long it may wait, in seconds."""
+    problems = checks.check_worker_id(ask.worker_id)
+    problems += checks.check_integer("limit", ask.limit, 1, MAX_CLAIM)
+    problems += checks.check_integer("min_attempts_left", ask.min_attempts_left, 1, checks.MAX_ATTEMPTS)
+    problems += checks.check_order(ask.order)
+    problems += checks.check_duration("wait", ask.wait, least=0)
+    if ask.lease is not None:
+        problems += checks.check_duration("lease", ask.lease, least=checks.MIN_LEASE)
+    if ask.queues is not None:
+        problems += checks.check_names("queues", ask.queues)
+    if ask.tasks is not None:
+        problems += checks.check_names("tasks", ask.tasks)
+    if ask.id is not None:
+        problems += checks.check_id("id", ask.id)
+        if ask.wait:
+            problems.append(
+                Problem("wait", "cannot be given together with id; a job named by id is claimable now or not")
+            )
+    if problems:
+        raise InvalidRequest(problems)
+    request = ClaimRequest(
+        ask.worker_id,
+        token,
+        ask.limit,
+        ask.id,
+        None if ask.queues is None else tuple(dict.fromkeys(ask.queues)),
+        None if ask.tasks is None else tuple(dict.fromkeys(ask.tasks)),
+        ask.min_attempts_left,
+        Order(ask.order),
+        None if ask.lease is None else micros(ask.lease),
+    )
+    return request, micros(ask.wait) / SECOND
+
+
+def query_of(where: Filter, *, limit: int, cursor: int | None, oldest_first: bool = False) -> Query:
+    """Check a filter and make the store's query of it."""
+    problems = checks.check_integer("limit", limit, 1, MAX_PAGE)
+    statuses = _statuses(where.status)
+    problems += [
+        Problem("status", f"{status!r} is none of {', '.join(Status)}")
+        for status in statuses
+        if status not in set(Status)
+    ]
+    for field, value in (("queue", where.queue), ("task", where.task)):
+        if value is not None:
+            problems += checks.check_name(field, value)
+    if where.worker_id is not None:
+        problems += checks.check_worker_id(where.worker_id)
+    for field, value in (("batch_id", where.batch_id), ("tag", where.tag), ("q", where.q)):
+        if value is not None:
+            problems += checks.check_text(field, value, most=checks.MAX_KEY)
+    if problems:
+        raise InvalidRequest(problems)
+    return Query(
+        status=tuple(Status(status) for status in statuses),
+        queue=where.queue,
+        task=where.task,
+        worker_id=where.worker_id,
+        batch_id=where.batch_id,
+        tag=where.tag,
+        q=where.q,
+        oldest_first=oldest_first,
+        limit=limit,
+        cursor=cursor,
+    )
+
+
+def _statuses(status: Status | str | Sequence[Status | str] | None) -> Sequence[str]:
+    if status is None:
+        return ()
+    return (status,) if isinstance(status, str) else tuple(status)
+
+
+def read_cursor(cursor: str | None) -> int | None:
+    """Read the place that a page ended at."""
+    if cursor is None:
+        return None
+    if not re.fullmatch("[0-9]{1,18}", str(cursor)):
+        raise InvalidRequest([Problem("cursor", "is not one that a page came with")])
+    return int(cursor)

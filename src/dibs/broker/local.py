@@ -1,0 +1,341 @@
+"""The broker over a store: checks what is wished, asks the domain what becomes of it, and has the store write it down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dibs.broker.batching import Batcher
+from dibs.broker.bulk import Bulk
+from dibs.broker.intake import check_ask, drafts_of, query_of, read_cursor
+from dibs.broker.maintenance import Maintenance
+from dibs.broker.protocol import Ask, Changes, Ending, Settled
+from dibs.domain import checks, transitions
+from dibs.domain.audit import Checker, Report
+from dibs.domain.errors import (
+    IdempotencyMismatch,
+    InvalidRequest,
+    NotFound,
+    Problem,
+    StoreUnavailable,
+)
+from dibs.domain.explain import explain, not_claimable
+from dibs.domain.job import (
+    ClaimRequest,
+    Counts,
+    Document,
+    Draft,
+    Event,
+    Explanation,
+    Extension,
+    Filter,
+    Job,
+    Outcome,
+    QueueInfo,
+    Status,
+    WorkerInfo,
+)
+from dibs.domain.retry import micros
+from dibs.domain.settings import MAX_BATCH
+from dibs.domain.validate import encode
+from dibs.store import PAUSED, Refusal, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dibs.clock import Clock
+    from dibs.domain.newjob import NewJob
+    from dibs.domain.settings import Config
+    from dibs.domain.transitions import Write
+    from dibs.store import Store
+
+BUSY_TRIES = 60
+"""How often a row is asked for again that another transaction holds: for about ten seconds."""
+AUDIT_STEP = 1000
+LONGEST_NAP = 0.5
+"""Seconds between two looks of a waiting claim whose hints keep coming to nothing."""
+
+
+class LocalBroker:
+    """Implements ``Broker`` for one event loop; any number of them may share a store."""
+
+    def __init__(self, store: Store, clock: Clock, config: Config) -> None:
+        self._store = store
+        self._clock = clock
+        self._config = config
+        self._opened = False
+        self._maintenance = Maintenance(store, clock, config)
+        self._inserts = Batcher[list[Draft], list[Job] | Refusal](store.insert, most=MAX_BATCH, weight=len)
+        self._claims = Batcher[ClaimRequest, list[Job]](store.claim, most=64, give_back=self._release_abandoned)
+        self._extends = Batcher[Extension, Outcome](store.extend, most=MAX_BATCH)
+        self._writes = Batcher[transitions.Write, Written](store.write, most=MAX_BATCH)
+        self._gets = Batcher[str, "Job | None"](store.get, most=MAX_BATCH)
+        self._bulk = Bulk(store, self._write)
+
+    async def _open(self) -> None:
+        if not self._opened:
+            await self._store.open()
+            self._opened = True
+
+    # Enqueue
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Job]:
+        drafts = drafts_of(jobs, self._config, self._clock)
+        await self._open()
+        if not drafts:
+            return []
+        if connection is not None:
+            [answer] = await self._store.insert([drafts], connection=connection)
+        else:
+            [answer] = await self._inserts.call([drafts])
+        if isinstance(answer, Refusal):
+            raise _mismatch(answer, drafts)
+        return answer
+
+    # Claim
+
+    async def claim(self, ask: Ask) -> list[Job]:
+        request, wait = check_ask(ask, self._clock.token())
+        await self._open()
+        [jobs] = await self._claims.call([request])
+        if request.id is not None:
+            return jobs or await self._say_why_not(request.id)
+        if not jobs and await self._maintenance.reap():
+            # No reaper is needed: whoever finds nothing looks after the leases that ran out, and looks once more.
+            [jobs] = await self._claims.call([request])
+        return jobs or (await self._wait(request, wait) if wait > 0 else [])
+
+    async def _wait(self, request: ClaimRequest, wait: float) -> list[Job]:
+        end = self._clock.monotonic() + wait
+        in_vain = 0
+        while (left := end - self._clock.monotonic()) > 0:
+            nap = min(left, self._config.poll_every)
+            asked = self._clock.monotonic()
+            await self._store.wait(request, nap)
+            hinted = self._clock.monotonic() - asked < nap
+            [jobs] = await self._claims.call([request])
+            if not jobs and not hinted and await self._maintenance.reap():
+                [jobs] = await self._claims.call([request])
+            if jobs:
+                return jobs
+            in_vain = in_vain + 1 if hinted else 0
+            if in_vain > 1:
+                # A hint that keeps coming to nothing (others are faster, or the filter is narrow) must not become a loop.
+                await self._clock.sleep(min(LONGEST_NAP, 0.001 * 2**in_vain, max(0.0, end - self._clock.monotonic())))
+        return []
+
+    async def _say_why_not(self, id: str) -> list[Job]:
+        raise not_claimable(await self.explain(id))
+
+    async def _release_abandoned(self, answers: list[list[Job]]) -> None:
+        """Race: the caller gave up while its claim was on its way. Nobody holds the jobs, so give them back at once."""
+        await self._writes.call([transitions.release(job.ref) for jobs in answers for job in jobs])
+
+    # Extend and settle
+
+    async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:
+        for extension in extensions:
+            _check_progress(extension)
+        await self._open()
+        return await self._extends.call(extensions)
+
+    async def settle(self, endings: Sequence[Ending], *, connection: Any = None) -> list[Settled]:
+        results = [self._encode_result(ending) for ending in endings]
+        await self._open()
+        jobs = await self._jobs_of(endings)
+        answers: list[Settled | None] = [None] * len(endings)
+        writes: list[Write] = []
+        places: list[int] = []
+        for place, (ending, result, job) in enumerate(zip(endings, results, jobs, strict=True)):
+            if ending.verb == "fail" and job is None:
+                answers[place] = Settled(Outcome.MISSING, None)
+            else:
+                writes.append(self._decide(ending, result, job))
+                places.append(place)
+        if connection is not None:
+            written = await self._store.write(writes, connection=connection)
+        else:
+            written = await self._write(writes)
+        for place, answer in zip(places, written, strict=True):
+            answers[place] = Settled(answer.outcome, answer.job)
+        return [answer for answer in answers if answer is not None]
+
+    def _encode_result(self, ending: Ending) -> bytes | None:
+        if ending.result is None:
+            return None
+        return encode("result", ending.result, self._config.max_result_bytes, InvalidRequest)
+
+    async def _jobs_of(self, endings: Sequence[Ending]) -> list[Job | None]:
+        """Find the jobs that a decision needs: a failure depends on the attempts made, which no one else can change."""
+        unknown = [ending.ref.id for ending in endings if ending.verb == "fail" and ending.job is None]
+        read = iter(await self._gets.call(unknown))
+        return [next(read) if e.verb == "fail" and e.job is None else e.job for e in endings]
+
+    def _decide(self, ending: Ending, result: bytes | None, job: Job | None) -> Write:
+        if ending.verb == "complete":
+            return transitions.complete(ending.ref, result)
+        if ending.verb == "fail" and ending.failure is not None and job is not None:
+            return transitions.fail(job, ending.ref, ending.failure, self._clock.random)
+        if ending.verb != "release":
+            raise InvalidRequest([Problem("verb", "must be complete, fail (with a failure) or release")])
+        if ending.delay is None:
+            return transitions.release(ending.ref)
+        return transitions.release(ending.ref, micros(checks.seconds("delay", ending.delay)))
+
+    async def _write(self, writes: Sequence[Write]) -> list[Written]:
+        """Write, and ask again for the rows that another transaction holds."""
+        answers = await self._writes.call(writes)
+        for attempt in range(BUSY_TRIES):
+            busy = [i for i, answer in enumerate(answers) if answer.outcome is Outcome.BUSY]
+            if not busy:
+                return answers
+            await self._clock.sleep(min(0.2, 0.005 * 2**attempt))
+            for place, answer in zip(busy, await self._writes.call([writes[i] for i in busy]), strict=True):
+                answers[place] = answer
+        raise StoreUnavailable("another transaction holds the job's row", hint="End that transaction, then try again.")
+
+    # What an operator does
+
+    async def cancel(self, ids: Sequence[str], *, by: str | None = None) -> Changes:
+        await self._open()
+        return await self._bulk.named(ids, lambda id: transitions.cancel(id, by))
+
+    async def redrive(
+        self, ids: Sequence[str], *, where: Filter | None = None, dry_run: bool = False, by: str | None = None
+    ) -> Changes:
+        await self._open()
+        return await self._bulk.change(ids, where, lambda id: transitions.redrive(id, by), dry_run=dry_run)
+
+    async def purge(
+        self, ids: Sequence[str], *, where: Filter | None = None, dry_run: bool = False, by: str | None = None
+    ) -> Changes:
+        await self._open()
+        return await self._bulk.change(ids, where, lambda id: transitions.purge(id, by), dry_run=dry_run)
+
+    # Looking
+
+    async def get(self, id: str) -> Job | None:
+        await self._open()
+        [job] = await self._gets.call([id])
+        return job
+
+    async def find(self, where: Filter, *, limit: int, cursor: str | None) -> tuple[list[Job], str | None]:
+        query = query_of(where, limit=limit, cursor=read_cursor(cursor))
+        await self._open()
+        jobs, place = await self._store.find(query)
+        return jobs, None if place is None else str(place)
+
+    async def log(self, id: str) -> list[Event]:
+        await self._open()
+        return await self._store.log(id)
+
+    async def explain(self, id: str) -> Explanation:
+        job = await self.get(id)
+        if job is None:
+            raise NotFound(f"there is no job {id!r}")
+        paused = await self.read(PAUSED + job.queue) is not None
+        return explain(job, paused=paused, now=await self._store.now())
+
+    async def counts(self, queue: str | None = None) -> Counts:
+        problems = [] if queue is None else checks.check_name("queue", queue)
+        if problems:
+            raise InvalidRequest(problems)
+        await self._open()
+        return await self._store.counts(queue)
+
+    async def queues(self) -> list[QueueInfo]:
+        await self._open()
+        return await self._store.queues()
+
+    async def workers(self) -> list[WorkerInfo]:
+        """Who holds a claim now. Workers that hold none are known once they beat."""
+        await self._open()
+        held: dict[str, list[Job]] = {}
+        query = query_of(Filter(status=Status.CLAIMED), limit=1000, cursor=None)
+        while True:
+            jobs, cursor = await self._store.find(query)
+            for job in jobs:
+                held.setdefault(job.worker_id or "", []).append(job)
+            if cursor is None:
+                break
+            query = msgspec.structs.replace(query, cursor=cursor)
+        return [
+            WorkerInfo(name, "active", max(job.updated_us for job in jobs), len(jobs))
+            for name, jobs in sorted(held.items())
+        ]
+
+    # Queues and documents
+
+    async def pause(self, queue: str, *, by: str | None = None) -> None:
+        _check_queue(queue)
+        await self._open()
+        await self._store.put(PAUSED + queue, msgspec.json.encode({"by": by}))
+
+    async def resume(self, queue: str, *, by: str | None = None) -> None:
+        del by  # a queue that runs keeps no record of who let it
+        _check_queue(queue)
+        await self._open()
+        await self._store.put(PAUSED + queue, None)
+
+    async def read(self, name: str) -> Document | None:
+        await self._open()
+        return next((d for d in await self._store.documents(name) if d.name == name), None)
+
+    async def put(
+        self, name: str, value: bytes | None, *, expect: int | None = None, keep_us: int | None = None
+    ) -> Document | None:
+        await self._open()
+        return await self._store.put(name, value, expect=expect, keep_us=keep_us)
+
+    # The whole store
+
+    async def maintain(self) -> None:
+        await self._open()
+        await self._maintenance.run()
+
+    async def verify(self, progress: Callable[[int], None] | None = None) -> Report:
+        await self._open()
+        checker = Checker()
+        jobs = 0
+        cursor: str | None = None
+        while True:
+            audit = await self._store.audit(cursor, AUDIT_STEP)
+            for job, events in audit.items:
+                checker.add(job, events)
+            jobs += len(audit.items)
+            if progress is not None:
+                progress(jobs)
+            cursor = audit.cursor
+            if cursor is None:
+                return checker.report()
+
+    async def migrate(self, *, dry_run: bool = False) -> list[str]:
+        return await self._store.migrate(dry_run=dry_run)
+
+
+def _mismatch(refusal: Refusal, drafts: Sequence[Draft]) -> IdempotencyMismatch:
+    draft, job = drafts[refusal.index], refusal.job
+    value = getattr(draft, refusal.field)
+    if (job.task, job.queue, job.params_json) == (draft.task, draft.queue, draft.params_json):
+        what = f"belongs to another job than {job.id!r}, which the rest of the request names"
+    else:
+        what = "belongs to a job with another task, queue or params"
+    message = f"{refusal.field} {value!r} {what}"
+    return IdempotencyMismatch(refusal.field, message, refusal.index if len(drafts) > 1 else None)
+
+
+def _check_queue(queue: str) -> None:
+    problems = checks.check_name("queue", queue)
+    if problems:
+        raise InvalidRequest(problems)
+
+
+def _check_progress(extension: Extension) -> None:
+    fraction: Any = extension.progress
+    if fraction is not None and not (isinstance(fraction, float | int) and 0 <= fraction <= 1):
+        raise InvalidRequest([Problem("fraction", "must be between 0 and 1")])
+    if extension.note:
+        problems = checks.check_text("note", extension.note, most=checks.MAX_KEY)
+        if problems:
+            raise InvalidRequest(problems)

@@ -1,0 +1,68 @@
+"""Reaping and pruning. Any number of processes may do both at once: every step is compared again when it is written."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from dibs.domain import transitions
+from dibs.domain.errors import StoreUnavailable
+from dibs.domain.job import Outcome
+
+if TYPE_CHECKING:
+    from dibs.clock import Clock
+    from dibs.domain.settings import Config
+    from dibs.store import Store
+
+logger = logging.getLogger("dibs")
+
+REAP_STEP = 500
+PRUNE_STEP = 500
+
+
+class Maintenance:
+    """Looks after what no worker looks after any more."""
+
+    def __init__(self, store: Store, clock: Clock, config: Config) -> None:
+        self._store = store
+        self._clock = clock
+        self._config = config
+
+    async def reap(self) -> int:
+        """Take away claims whose lease ran out; say how many."""
+        reaped = 0
+        while True:
+            jobs = await self._store.expired(REAP_STEP)
+            if not jobs:
+                return reaped
+            written = await self._store.write([transitions.expire(job, self._clock.random) for job in jobs])
+            applied = sum(answer.outcome is Outcome.APPLIED for answer in written)
+            reaped += applied
+            # Nothing applied: others were faster, or the rows are locked. The next look finds what is left.
+            if len(jobs) < REAP_STEP or not applied:
+                return reaped
+
+    async def prune(self) -> int:
+        """Remove what has been kept long enough, in small steps, so that no claim has to wait for long."""
+        pruned = 0
+        while True:
+            step = await self._store.prune(PRUNE_STEP)
+            pruned += step
+            if step < PRUNE_STEP:
+                return pruned
+            await self._clock.sleep(self._clock.random.uniform(0.0, 0.02))
+
+    async def run(self) -> None:
+        """Do both again and again. Jitter keeps processes that started together from looking together."""
+        next_prune = self._clock.monotonic() + self._clock.random.uniform(0.0, self._config.prune_every)
+        while True:
+            await self._clock.sleep(self._config.reap_every * self._clock.random.uniform(0.5, 1.0))
+            try:
+                reaped = await self.reap()
+                if reaped:
+                    logger.warning("took over %d claims whose lease had run out", reaped)
+                if self._clock.monotonic() >= next_prune:
+                    await self.prune()
+                    next_prune = self._clock.monotonic() + self._config.prune_every * self._clock.random.uniform(0.5, 1)
+            except StoreUnavailable as error:
+                logger.warning("maintenance will be tried again: %s", error)

@@ -1,0 +1,170 @@
+"""What app, worker and routes talk to: intentions in, jobs and outcomes out. A broker belongs to one event loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from dibs.domain.job import Job, Order, Outcome, Ref
+from dibs.domain.transitions import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dibs.domain.audit import Report
+    from dibs.domain.job import (
+        Counts,
+        Document,
+        Event,
+        Explanation,
+        Extension,
+        Filter,
+        QueueInfo,
+        WorkerInfo,
+    )
+    from dibs.domain.newjob import NewJob
+    from dibs.domain.retry import Duration
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """A wish to claim, as the caller gave it; the broker checks it."""
+
+    worker_id: str
+    limit: int = 1
+    id: str | None = None
+    queues: Sequence[str] | None = None
+    tasks: Sequence[str] | None = None
+    min_attempts_left: int = 1
+    order: Order | str = Order.PRIORITY
+    lease: Duration | None = None
+    wait: Duration = 0
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How one claim shall end: completed with a result, failed with a failure, or else released."""
+
+    ref: Ref
+    verb: str  # complete, fail, release
+    result: Any = None
+    failure: Failure | None = None
+    delay: Duration | None = None  # of a release
+    job: Job | None = None  # as it was claimed, where that is known: saves the broker from reading it
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What became of an ending, and the job after it (none if it is gone)."""
+
+    outcome: Outcome
+    job: Job | None
+
+    @property
+    def will_retry(self) -> bool:
+        """Say whether the job is to be tried again."""
+        return self.job is not None and not self.job.status.finished
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a cancel, redrive or purge of several jobs."""
+
+    matched: int = 0
+    changed: int = 0
+    repeated: int = 0  # had been done before
+    refused: int = 0  # in another state by then
+    missing: int = 0
+    conflicts: int = 0  # a newer unfinished job has the unique key
+    dry_run: bool = False
+
+
+class Broker(Protocol):
+    """Decides, or sends what is wished to where it is decided. Everything is checked before anything is done."""
+
+    async def enqueue(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Job]:
+        """Enqueue all of them or none."""
+        ...
+
+    async def claim(self, ask: Ask) -> list[Job]:
+        """Claim up to ``ask.limit`` jobs, waiting ``ask.wait`` for the first. By id: one, or an error that says why not."""
+        ...
+
+    async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:
+        """Keep claims for another lease."""
+        ...
+
+    async def settle(self, endings: Sequence[Ending], *, connection: Any = None) -> list[Settled]:
+        """End claims, each for itself."""
+        ...
+
+    async def cancel(self, ids: Sequence[str], *, by: str | None = None) -> Changes:
+        """Stop jobs. A single id that cannot be is an error; of several it is counted."""
+        ...
+
+    async def redrive(
+        self, ids: Sequence[str], *, where: Filter | None = None, dry_run: bool = False, by: str | None = None
+    ) -> Changes:
+        """Run finished jobs again: those named, or those that match (failed ones, unless the filter says otherwise)."""
+        ...
+
+    async def purge(
+        self, ids: Sequence[str], *, where: Filter | None = None, dry_run: bool = False, by: str | None = None
+    ) -> Changes:
+        """Remove finished jobs now: those named, or those that match."""
+        ...
+
+    async def get(self, id: str) -> Job | None:
+        """Read a job."""
+        ...
+
+    async def find(self, where: Filter, *, limit: int, cursor: str | None) -> tuple[list[Job], str | None]:
+        """Read a page of jobs, newest first, and the cursor of the next page (none: this was the last)."""
+        ...
+
+    async def log(self, id: str) -> list[Event]:
+        """Read a job's events."""
+        ...
+
+    async def explain(self, id: str) -> Explanation:
+        """Say why a job is not running now."""
+        ...
+
+    async def counts(self, queue: str | None = None) -> Counts:
+        """Count jobs by state."""
+        ...
+
+    async def queues(self) -> list[QueueInfo]:
+        """List queues."""
+        ...
+
+    async def workers(self) -> list[WorkerInfo]:
+        """List workers that are known to the store."""
+        ...
+
+    async def pause(self, queue: str, *, by: str | None = None) -> None:
+        """Let a queue hand out nothing. Pausing twice is no error."""
+        ...
+
+    async def resume(self, queue: str, *, by: str | None = None) -> None:
+        """Let a queue hand out jobs again."""
+        ...
+
+    async def read(self, name: str) -> Document | None:
+        """Read a document of the registry."""
+        ...
+
+    async def put(
+        self, name: str, value: bytes | None, *, expect: int | None = None, keep_us: int | None = None
+    ) -> Document | None:
+        """Write a document of the registry; none if its version is not the expected one."""
+        ...
+
+    async def maintain(self) -> None:
+        """Reap and prune, again and again, until cancelled. Any number of processes may do so at once."""
+        ...
+
+    async def verify(self, progress: Callable[[int], None] | None = None) -> Report:
+        """Replay the store's log and prove the promises on it; ``progress`` is told how many jobs have been checked."""
+        ...
+
+    async def migrate(self, *, dry_run: bool = False) -> list[str]:
+        """Bring the store's schema up to date."""
+        ...
