@@ -6,7 +6,7 @@ key. Of each job the first event that breaks a promise is reported: what follows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
@@ -199,7 +199,7 @@ class Violation(msgspec.Struct, frozen=True):
     neighbours: tuple[Event, ...] = ()  # the events around it in order, itself among them
 
     def __str__(self) -> str:
-        marked = next((row for row, event in enumerate(self.neighbours, 1) if event is self.event), None)
+        marked = [row for row, event in enumerate(self.neighbours, 1) if event is self.event]
         table = align([_HEADER, *map(_cells, self.neighbours)], marked)
         return f"{headline(self.promise, self.sentence, self.job_id)}\n{table}"
 
@@ -352,13 +352,13 @@ def verdict(looked_at: str, violations: Sequence[object], broken: int) -> str:
     return "\n\n".join([f"{looked_at}: {broken:,} broken", *map(str, violations), *left_out])
 
 
-def align(rows: Sequence[Sequence[str]], marked: int | None) -> str:
-    """Lay rows out as a table, and mark one."""
+def align(rows: Sequence[Sequence[str]], marked: Collection[int]) -> str:
+    """Lay rows out as a table, and mark some."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for index, row in enumerate(rows):
         cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        lines.append(f"{'>' if index == marked else ' '} {cells}".rstrip())
+        lines.append(f"{'>' if index in marked else ' '} {cells}".rstrip())
     return "\n".join(lines)
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dibs.domain.errors import InvalidRequest, Problem
-from dibs.domain.job import DAY, Order, Retention
+from dibs.domain.job import DAY, Order, Ref, Retention
 from dibs.domain.retry import SECOND, Backoff, micros
 
 PRIORITIES = {"low": -10, "normal": 0, "high": 10}
 MIN_PRIORITY, MAX_PRIORITY = -32768, 32767
 MAX_ATTEMPTS = 1_000_000
-MAX_NAME, MAX_KEY, MAX_TAGS = 128, 255, 32
+MAX_NAME, MAX_KEY, MAX_TAGS, MAX_TRACE = 128, 255, 32, 8192
+MAX_NAMES = 1000
+MAX_FENCE = 2**63 - 1
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}\Z")
@@ -104,9 +105,9 @@ def check_duration(field: str, value: Any, *, least: float) -> list[Problem]:
     """Check a length of time."""
     if isinstance(value, timedelta):
         value = value.total_seconds()
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, int | float) or isinstance(value, bool):
         return [Problem(field, "must be seconds or a timedelta")]
-    if not least <= value <= MAX_DURATION:
+    if not least <= value <= MAX_DURATION:  # neither is what is not a number, nor infinity
         return [Problem(field, f"must be between {least:g} seconds and a hundred years")]
     return []
 
@@ -117,6 +118,10 @@ def check_time(field: str, value: Any) -> list[Problem]:
         return [Problem(field, "must be a datetime")]
     if value.utcoffset() is None:
         return [Problem(field, "must have a time zone, such as datetime.now(UTC)")]
+    try:
+        value.astimezone(UTC)
+    except OverflowError:
+        return [Problem(field, "must be between the years 1 and 9999 in UTC")]
     return []
 
 
@@ -138,21 +143,39 @@ def _check_retention(value: Any) -> list[Problem]:
 
 def check_tags(tags: Any) -> list[Problem]:
     """Check a list of tags."""
-    if isinstance(tags, str) or not isinstance(tags, Iterable):
+    if isinstance(tags, str) or not isinstance(tags, Collection):  # an iterator would be used up by looking
         return [Problem("tags", "must be a list of texts")]
-    tags = list(tags)
     problems = [problem for i, tag in enumerate(tags) for problem in check_text(f"tags[{i}]", tag, most=MAX_NAME)]
     if len(tags) > MAX_TAGS:
         problems.append(Problem("tags", f"must be {MAX_TAGS} at most"))
     return problems
 
 
+def check_trace(trace: Any) -> list[Problem]:
+    """Check the trace context that travels with a job."""
+    if not isinstance(trace, dict):
+        return [Problem("trace", "must map names to texts")]
+    problems = [problem for name in trace for problem in check_text("trace", name, most=MAX_NAME)]
+    return problems + [p for name, text in trace.items() for p in check_text(f"trace[{name!r}]", text, most=MAX_TRACE)]
+
+
+def check_ref(ref: Any, where: str = "") -> list[Problem]:
+    """Check the name of a claim, before it is compared with the one that holds."""
+    if not isinstance(ref, Ref):
+        return [Problem(f"{where}ref", "must be the Ref of a claim")]
+    problems = check_id(f"{where}id", ref.id) + check_integer(f"{where}fence", ref.fence, 1, MAX_FENCE)
+    token: Any = ref.token
+    if not isinstance(token, str) or len(token) > MAX_KEY:
+        return [*problems, Problem(f"{where}lease_token", f"must be a text of at most {MAX_KEY} characters")]
+    return problems + _check_encodable(f"{where}lease_token", token)
+
+
 def check_names(field: str, values: Any, least: int = 1) -> list[Problem]:
     """Check a list of queue or task names."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         return [Problem(field, "must be a list of names")]
-    if not least <= len(values) <= 1000:
-        return [Problem(field, "must have between 1 and 1000 names; leave it out to mean all")]
+    if not least <= len(values) <= MAX_NAMES:
+        return [Problem(field, f"must have between 1 and {MAX_NAMES} names; leave it out to mean all")]
     return [
         Problem(f"{field}[{i}]", problem.message)
         for i, name in enumerate(values)
@@ -162,7 +185,9 @@ def check_names(field: str, values: Any, least: int = 1) -> list[Problem]:
 
 def check_order(value: Any) -> list[Problem]:
     """Check the order of a claim."""
-    return [] if value in set(Order) else [Problem("order", f"must be one of {', '.join(Order)}")]
+    if isinstance(value, str) and value in set(Order):
+        return []
+    return [Problem("order", f"must be one of {', '.join(Order)}")]
 
 
 def seconds(field: str, value: Any, *, least: float = 0.0) -> float:

@@ -31,7 +31,7 @@ def describe(error: object) -> Error:
 
 
 def cut(error: Error) -> Error:
-    """Shorten each text so that all of it stays within ``MAX_ERROR``; of a traceback the end is kept, where it happened."""
+    """Shorten each text so that all of it stays within ``MAX_ERROR``; of a traceback the end is kept."""
     code = None if error.code is None else _head(_text(error.code), _MAX_CODE)
     kind = _head(_text(error.kind) or "error", _MAX_KIND)
     message = _head(_text(error.message), _MAX_MESSAGE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -135,8 +135,12 @@ class Ref(msgspec.Struct, frozen=True, gc=False):
     token: str
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def _time(us: int | None) -> datetime | None:
-    return None if us is None or us >= NEVER else datetime.fromtimestamp(us / SECOND, UTC)
+    # Not fromtimestamp: a float of the last second of the year 9999 is in the year 10000, which is no datetime.
+    return None if us is None or us >= NEVER else _EPOCH + timedelta(microseconds=us)
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):

@@ -16,7 +16,7 @@ Duration = float | timedelta
 SECOND = 1_000_000
 """Microseconds; the unit that dibs counts time in, inside."""
 
-# 2**62 µs is the year 148108: past it a doubling no longer means anything, and a float would overflow at 2**1024.
+# 2**62 µs is the year 148108: past it a doubling no longer means anything, and after a million it would fill memory.
 _MAX_DOUBLINGS = 62
 
 
@@ -29,13 +29,17 @@ def micros(duration: Duration) -> int:
 class Backoff(msgspec.Struct, frozen=True):
     """Exponential back-off with full jitter: a random time up to ``min(cap, base · 2^(attempts−1))`` seconds."""
 
-    base: float = 1.0
-    cap: float = 3600.0
+    base: Duration = 1.0
+    cap: Duration = 3600.0
+
+    def in_seconds(self) -> Backoff:
+        """Give the same as plain numbers, as it is stored on a job."""
+        return Backoff(micros(self.base) / SECOND, micros(self.cap) / SECOND)
 
     def ceiling(self, attempts: int) -> float:
         """Say how many seconds the wait after this many attempts can be at the most."""
         doublings = min(max(attempts - 1, 0), _MAX_DOUBLINGS)
-        return min(self.cap, self.base * 2.0**doublings)
+        return min(micros(self.cap), micros(self.base) << doublings) / SECOND
 
     def delay(self, attempts: int, random: Random) -> float:
         """Draw the wait after this many attempts, in seconds."""

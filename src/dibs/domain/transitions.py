@@ -147,7 +147,7 @@ def _judge_claim(job: Job, write: Write, ref: Ref, now: int) -> Outcome:
 
 def same_token(held: str, given: str) -> bool:
     """Compare two lease tokens, without telling by the time it takes how much of them is alike."""
-    return bool(held) and compare_digest(held.encode(), given.encode())
+    return bool(held) and compare_digest(held.encode(), given.encode("utf-8", "surrogatepass"))
 
 
 def holds(job: Job, ref: Ref) -> bool:

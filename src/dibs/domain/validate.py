@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -20,6 +21,7 @@ from dibs.domain.checks import (
     check_tags,
     check_text,
     check_time,
+    check_trace,
 )
 from dibs.domain.errors import InvalidJob, InvalidRequest, Problem, TooLarge
 from dibs.domain.job import Draft, Retention, Terms
@@ -32,15 +34,25 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+_LEAST, _MOST = -(2**63), 2**64 - 1
+_LONG = re.compile(rb"[0-9]{19}")  # as many digits as the first number outside
+
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def draft(new: NewJob, config: Config, id: str) -> Draft:
     """Check a new job, settle what it leaves open, and make it ready to be inserted; ``id`` is used if it has none."""
     problems = check_new_job(new)
+    params_json = b""
+    try:
+        params_json = encode("params", new.params, config.max_params_bytes, InvalidJob)
+    except InvalidJob as error:
+        problems += error.problems
+    except TooLarge:
+        if not problems:
+            raise
     if problems:
         raise InvalidJob(problems)
-    params_json = encode("params", new.params, config.max_params_bytes, InvalidJob)
     queue = new.queue or config.queue
     chosen = _resolve(new, config, queue)
     key, unique_key = new.idempotency_key, new.unique_key
@@ -55,7 +67,7 @@ def draft(new: NewJob, config: Config, id: str) -> Draft:
         _priority(chosen["priority"]),
         chosen["max_attempts"],
         Terms(
-            retry=chosen["retry"],
+            retry=chosen["retry"].in_seconds(),
             timeout_us=None if timeout is None else micros(timeout),
             lease_us=micros(chosen["lease"]),
             tags=tuple(dict.fromkeys(new.tags)),
@@ -119,6 +131,8 @@ def check_new_job(new: NewJob) -> list[Problem]:
         if value is not None:
             problems += check_text(field, value, most=MAX_KEY)
     problems += check_tags(new.tags)
+    if new.trace is not None:
+        problems += check_trace(new.trace)
     given = {field: getattr(new, field) for field in Defaults.__annotations__ if getattr(new, field) is not None}
     return problems + check_defaults(given)
 
@@ -127,15 +141,13 @@ def encode(field: str, value: Any, limit: int, error: type[InvalidJob | InvalidR
     """Turn a value into canonical JSON: sorted keys, no white space, UTF-8; or say why it is not JSON."""
     try:
         encoded = _encode(value)
-        # msgspec writes what is not a number as null, so only where there is a null can there be one.
-        if b"null" in encoded:
-            _refuse_not_a_number(field, msgspec.to_builtins(value, str_keys=True), error)
+        # msgspec writes what is not a number as null, and whole numbers of any length: only there is a closer look due.
+        if b"null" in encoded or _LONG.search(encoded):
+            _refuse_numbers(field, msgspec.to_builtins(value, str_keys=True), error)
     except RecursionError:
         raise error([Problem(field, "is nested too deeply, or contains itself")]) from None
     except UnicodeEncodeError:
         raise error([Problem(field, "contains a lone surrogate, which is not a character")]) from None
-    except OverflowError:
-        raise error([Problem(field, "has a number outside 64 bits; send it as a text")]) from None
     except (TypeError, ValueError) as reason:
         raise error([Problem(field, f"is not JSON: {reason}")]) from None
     if len(encoded) > limit:
@@ -143,12 +155,15 @@ def encode(field: str, value: Any, limit: int, error: type[InvalidJob | InvalidR
     return encoded
 
 
-def _refuse_not_a_number(field: str, value: Any, error: type[InvalidJob | InvalidRequest]) -> None:
+def _refuse_numbers(field: str, value: Any, error: type[InvalidJob | InvalidRequest]) -> None:
+    """Refuse the numbers that not every reader of JSON can read back as they are."""
     if isinstance(value, float) and not math.isfinite(value):
         raise error([Problem(field, f"must be finite; {value} is not a JSON number")])
+    if isinstance(value, int) and not _LEAST <= value <= _MOST:
+        raise error([Problem(field, "is a number outside 64 bits; send it as a text")])
     if isinstance(value, Mapping):
         for key, item in value.items():
-            _refuse_not_a_number(f"{field}.{key}", item, error)
+            _refuse_numbers(f"{field}.{key}", item, error)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            _refuse_not_a_number(f"{field}[{index}]", item, error)
+            _refuse_numbers(f"{field}[{index}]", item, error)
