@@ -1,0 +1,157 @@
+"""Claim: which jobs, in which order, and the lease."""
+
+from __future__ import annotations
+
+from heapq import merge
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from dibs.domain.job import NEVER, ClaimRequest, Order
+from dibs.stores.sqlite import rows
+from dibs.stores.sqlite.rows import Lane, json_array
+from dibs.stores.sqlite.statements import statement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dibs.domain.job import Job
+    from dibs.stores.sqlite.moment import Moment
+
+_LEVEL = {Order.PRIORITY: statement("lane_level_below"), Order.PRIORITY_ASC: statement("lane_level_above")}
+_START = {Order.PRIORITY: 1 << 31, Order.PRIORITY_ASC: -(1 << 31)}
+_LANES_DUE = statement("lane_due")
+_LANES_DUE_OF = statement("lane_due_of")
+_LANE_SET = statement("lane_set")
+_PICK = statement("claim_pick")
+_PICK_LEFT = statement("claim_pick_left")
+_PICK_BY_AGE = {Order.CREATED_AT: statement("claim_pick_oldest"), Order.CREATED_AT_DESC: statement("claim_pick_newest")}
+_COUNT = statement("claim_count")
+_PICK_PLACES = statement("claim_pick_places")
+_FIND = statement("claim_find")
+_TAKE = statement("claim_take")
+_LOG = statement("claim_log")
+_READ = statement("job_by_seq")
+
+
+class _Open(NamedTuple):
+    """A lane that may have due jobs."""
+
+    lane: Lane
+    next_due: int
+
+
+def claim(moment: Moment, requests: Iterable[ClaimRequest]) -> list[list[Job]]:
+    """Serve each request in turn."""
+    return [_take(moment, request, _pick(moment, request)) for request in requests]
+
+
+def _take(moment: Moment, request: ClaimRequest, seqs: list[int]) -> list[Job]:
+    if not seqs:
+        return []
+    picked = json_array(seqs)
+    moment.execute(_TAKE, (picked, request.worker_id, request.token, moment.now, request.lease_us or None))
+    moment.execute(_LOG, (picked,))
+    # Reading afterwards is cheaper than RETURNING, which cannot join the payload; it is one transaction either way.
+    found = {row[0]: row for row in moment.execute(_READ, (picked,))}
+    jobs = [rows.job(found[seq], moment.lanes) for seq in seqs]
+    for seq, job in zip(seqs, jobs, strict=True):
+        moment.recent.add(seq, job)
+    return jobs
+
+
+def _pick(moment: Moment, request: ClaimRequest) -> list[int]:
+    if request.id is not None:
+        return _pick_one(moment, request, request.id)
+    if request.order in _LEVEL:
+        return _pick_best(moment, request)
+    lanes = json_array([lane.id for _, lanes in _levels(moment, request) for lane, _ in lanes])
+    left = request.min_attempts_left
+    if request.order is Order.RANDOM:
+        [(total,)] = moment.rows(_COUNT, lanes, moment.now, left)
+        places = moment.random.sample(range(total), min(request.limit, total))
+        found = moment.rows(_PICK_PLACES, lanes, moment.now, left, json_array(places))
+        drawn = {place: seq for seq, place in found}
+        return [drawn[place] for place in places]
+    return [seq for (seq,) in moment.rows(_PICK_BY_AGE[request.order], lanes, moment.now, left, request.limit)]
+
+
+def _pick_one(moment: Moment, request: ClaimRequest, id: str) -> list[int]:
+    for seq, lane_id in moment.rows(_FIND, id, moment.now, request.min_attempts_left):
+        lane = moment.lanes[lane_id]
+        if lane.queue not in moment.paused and request.wants(lane.queue, lane.task):
+            return [seq]
+    return []
+
+
+def _pick_best(moment: Moment, request: ClaimRequest) -> list[int]:
+    """Take level by level, the best first: within one, lanes are merged by due time and enqueue order."""
+    picked: list[int] = []
+    for _, lanes in _levels(moment, request):
+        picked += _merge(moment, lanes, request.limit - len(picked), request.min_attempts_left)
+        if len(picked) == request.limit:
+            break
+    return picked
+
+
+def _levels(moment: Moment, request: ClaimRequest) -> Iterator[tuple[int, Iterable[_Open]]]:
+    """Give each priority's lanes that may have due jobs, earliest bound first, no more of them than are asked for."""
+    tasks = None if request.tasks is None else json_array(request.tasks)
+    if request.queues is not None:
+        queues = json_array([queue for queue in request.queues if queue not in moment.paused])
+        lanes = [_Open(Lane(*row[:4]), row[4]) for row in moment.rows(_LANES_DUE_OF, queues, moment.now, tasks)]
+        sign = 1 if request.order is Order.PRIORITY_ASC else -1
+        lanes.sort(key=lambda found: (sign * found.lane.priority, found.next_due))
+        yield from groupby(lanes, key=lambda found: found.lane.priority)
+        return
+    order = request.order if request.order in _LEVEL else Order.PRIORITY
+    level = _START[order]
+    while below := moment.execute(_LEVEL[order], (level,)).fetchone():
+        level = below[0]
+        yield level, _lanes_of(moment, level, tasks)
+
+
+def _lanes_of(moment: Moment, level: int, tasks: str | None) -> Iterator[_Open]:
+    for *names, next_due in moment.execute(_LANES_DUE, (level, moment.now, tasks)):
+        lane = Lane(*names)
+        if lane.queue not in moment.paused:
+            yield _Open(lane, next_due)
+
+
+class _Seen(NamedTuple):
+    """The first jobs of a lane: one more than are wanted, so that what comes next is known without another look."""
+
+    lane: Lane
+    next_due: int
+    found: list[tuple[int, int]]  # due, seq
+
+
+def _merge(moment: Moment, lanes: Iterable[_Open], limit: int, left: int) -> list[int]:
+    """Pick the first ``limit`` due jobs of lanes of one priority, exactly by due time and then enqueue order."""
+    looked: list[_Seen] = []
+    due: list[tuple[int, int]] = []  # the best so far, sorted
+    for lane, next_due in lanes:
+        # Lanes come by their bound: once there is enough, one whose bound is later than the worst cannot improve it.
+        if len(due) >= limit and next_due > due[limit - 1][0]:
+            break
+        sql = _PICK if left <= 1 else _PICK_LEFT
+        found = moment.execute(sql, (lane.id, limit + 1) if left <= 1 else (lane.id, limit + 1, left)).fetchall()
+        looked.append(_Seen(lane, next_due, found))
+        ready = [job for job in found[:limit] if job[0] <= moment.now]
+        due = list(merge(due, ready))[:limit] if due else ready
+    if left <= 1:  # a filter hides jobs, and then what was seen says nothing about the lane
+        _raise_bounds(moment, looked, due)
+    return [seq for _, seq in due]
+
+
+def _raise_bounds(moment: Moment, looked: list[_Seen], taken: list[tuple[int, int]]) -> None:
+    """Let the next claim pass by the lanes that have nothing for it.
+
+    A lane that goes on having due jobs keeps its old bound: it is too early, which is allowed, and a busy lane costs no
+    write. One that was looked at in vain, or has run dry, gets the exact one.
+    """
+    last = taken[-1] if taken else (-1, -1)
+    for lane, next_due, found in looked:
+        rest = next((job for job in found if job > last), None)
+        bound = NEVER if rest is None else rest[0]
+        if bound != next_due and (bound > moment.now or (found and found[0] > last)):
+            moment.execute(_LANE_SET, (lane.id, bound))

@@ -1,0 +1,62 @@
+"""Remove: what goes with a job, what stays of it, and what else is swept up now and then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from dibs.domain import transitions
+from dibs.domain.job import Event, EventName, Job
+from dibs.domain.retry import SECOND
+from dibs.stores.sqlite import rows
+from dibs.stores.sqlite.rows import json_array
+from dibs.stores.sqlite.statements import statement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.stores.sqlite.moment import Moment
+
+_DAY = 86_400 * SECOND
+
+_REMOVE = [statement("remove_job"), statement("remove_payload"), statement("remove_events")]
+_REMOVE_TAG = statement("remove_tag")
+_BURY = statement("tombstone_add")
+_DUE = statement("prune_due")
+_TOMBSTONES = statement("tombstone_prune")
+_DOCUMENTS = statement("document_prune")
+_LANES_FIND = statement("lane_prune_find")
+_LANE = statement("lane_prune")
+
+
+def remove(moment: Moment, gone: Sequence[tuple[int, Job, Event]]) -> None:
+    """Remove jobs with all that belongs to them, and leave each one's last event."""
+    seqs = json_array([seq for seq, _, _ in gone])
+    for statement_ in _REMOVE:
+        moment.execute(statement_, (seqs,))
+    if tags := [(tag, seq) for seq, job, _ in gone for tag in job.terms.tags]:
+        moment.executemany(_REMOVE_TAG, tags)
+    moment.executemany(_BURY, [rows.buried(event) for _, _, event in gone])
+
+
+def prune(moment: Moment, seqs: Sequence[int]) -> int:
+    """Remove those of these jobs that are still finished and whose time is still over."""
+    gone: list[tuple[int, Job, Event]] = []
+    for row in moment.rows(_DUE, json_array(seqs), moment.now):
+        job = rows.job(row, moment.lanes)
+        after = replace(job, events=job.events + 1)
+        gone.append((row[0], job, transitions.log(job, after, EventName.PRUNED, moment.now)))
+    if gone:
+        remove(moment, gone)
+    return len(gone)
+
+
+def sweep(moment: Moment, after_lane: int, limit: int) -> int:
+    """Remove old tombstones, documents whose time is over, and a few unused lanes; say up to which lane it looked."""
+    moment.execute(_TOMBSTONES, (moment.now - _DAY, limit))
+    moment.execute(_DOCUMENTS, (moment.now, limit))
+    lanes = moment.rows(_LANES_FIND, after_lane, limit)
+    for (id,) in lanes:
+        moment.execute(_LANE, (id,))
+    return lanes[-1][0] if len(lanes) == limit else 0

@@ -1,0 +1,121 @@
+-- What the migrations add up to. Made by tools/schema.py, for reading and for diffs; nothing runs it.
+
+CREATE TABLE dibs_document (
+  name    TEXT    PRIMARY KEY,
+  version INTEGER NOT NULL,
+  value   BLOB    NOT NULL,
+  updated INTEGER NOT NULL,
+  expires INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dibs_document_expires ON dibs_document (expires) WHERE expires IS NOT NULL;
+
+CREATE TABLE dibs_event (
+  job           INTEGER NOT NULL,
+  n             INTEGER NOT NULL,
+  event         TEXT    NOT NULL,
+  before        TEXT,
+  after         TEXT,
+  worker_id     TEXT,
+  actor         TEXT,
+  fence         INTEGER NOT NULL,
+  attempts      INTEGER NOT NULL,
+  due           INTEGER NOT NULL,
+  lease_expires INTEGER,
+  at            INTEGER NOT NULL,
+  note          TEXT    NOT NULL,
+  PRIMARY KEY (job, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dibs_job (
+  seq             INTEGER PRIMARY KEY AUTOINCREMENT, -- enqueue order; a reused one would inherit another job's log
+  id              TEXT    NOT NULL UNIQUE,
+  lane            INTEGER NOT NULL,
+  status          TEXT    NOT NULL,
+  due             INTEGER NOT NULL,
+  attempts        INTEGER NOT NULL,
+  max_attempts    INTEGER NOT NULL,
+  fence           INTEGER NOT NULL,
+  events          INTEGER NOT NULL, -- how many are in its log
+  created         INTEGER NOT NULL,
+  updated         INTEGER NOT NULL,
+  lease           INTEGER NOT NULL, -- what a claim gets that asks for no other
+  worker_id       TEXT,
+  token           TEXT,
+  claimed         INTEGER,
+  lease_expires   INTEGER,
+  claim_lease     INTEGER,
+  settled_as      TEXT,
+  completed       INTEGER,
+  expires         INTEGER,          -- when it may be pruned; null until it has ended, and so also the mark of that
+  progress        REAL,
+  progress_note   TEXT    NOT NULL,
+  idempotency_key TEXT,
+  unique_key      TEXT,
+  batch_id        TEXT,
+  error           BLOB,
+  result          BLOB
+) STRICT;
+
+CREATE INDEX dibs_job_batch ON dibs_job (batch_id, seq) WHERE batch_id IS NOT NULL;
+
+CREATE INDEX dibs_job_failed ON dibs_job (seq) WHERE status = 'failed';
+
+CREATE INDEX dibs_job_finished ON dibs_job (lane, status, expires) WHERE expires IS NOT NULL;
+
+CREATE UNIQUE INDEX dibs_job_idempotency_key ON dibs_job (idempotency_key) WHERE idempotency_key IS NOT NULL;
+
+CREATE INDEX dibs_job_leases ON dibs_job (lease_expires, lane) WHERE status = 'claimed';
+
+CREATE INDEX dibs_job_pending ON dibs_job (lane, due, seq) WHERE status = 'pending';
+
+CREATE UNIQUE INDEX dibs_job_unique_key ON dibs_job (unique_key)
+  WHERE unique_key IS NOT NULL AND expires IS NULL;
+
+CREATE TABLE dibs_lane (
+  id       INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice, so what a process remembers about one stays true
+  queue    TEXT    NOT NULL,
+  task     TEXT    NOT NULL,
+  priority INTEGER NOT NULL,
+  next_due INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX dibs_lane_due ON dibs_lane (priority, next_due, queue, task) WHERE next_due < 4611686018427387904;
+
+CREATE UNIQUE INDEX dibs_lane_name ON dibs_lane (queue, task, priority);
+
+CREATE TABLE dibs_migration (version INTEGER PRIMARY KEY, name TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
+
+CREATE TABLE dibs_payload (
+  seq    INTEGER PRIMARY KEY,
+  due    INTEGER NOT NULL, -- when it was first due, as its first event tells
+  terms  BLOB    NOT NULL,
+  params BLOB    NOT NULL
+) STRICT;
+
+CREATE TABLE dibs_tag (
+  tag TEXT    NOT NULL,
+  job INTEGER NOT NULL,
+  PRIMARY KEY (tag, job)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dibs_tombstone (
+  id       TEXT    PRIMARY KEY,
+  n        INTEGER NOT NULL,
+  before   TEXT,
+  actor    TEXT,
+  fence    INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  due      INTEGER NOT NULL,
+  at       INTEGER NOT NULL,
+  note     TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX dibs_tombstone_at ON dibs_tombstone (at);
+
+CREATE VIEW dibs_whole AS
+  SELECT job.seq, job.lane, job.id, payload.params, job.status, job.due, job.attempts, job.max_attempts, job.fence,
+         job.created, job.updated, payload.terms, job.worker_id, job.claimed, job.lease_expires, job.claim_lease,
+         job.token, job.settled_as, job.idempotency_key, job.unique_key, job.batch_id, job.result, job.error,
+         job.progress, job.progress_note, job.completed, job.events, job.expires, payload.due AS first_due
+  FROM dibs_job AS job CROSS JOIN dibs_payload AS payload ON payload.seq = job.seq;

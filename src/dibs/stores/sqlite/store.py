@@ -1,0 +1,135 @@
+"""The SQLite store: the protocol, each method a transaction of the engine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from dibs.domain.errors import InvalidRequest, Problem
+from dibs.store import Capabilities
+from dibs.stores.sqlite import claiming, finding, inserting, reading, registry, removing, writing
+from dibs.stores.sqlite.connection import check_library
+from dibs.stores.sqlite.counting import Counter
+from dibs.stores.sqlite.engine import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.clock import Clock
+    from dibs.domain.job import (
+        ClaimRequest,
+        Counts,
+        Document,
+        Draft,
+        Event,
+        Extension,
+        Job,
+        Outcome,
+        Query,
+        QueueInfo,
+    )
+    from dibs.domain.transitions import Write
+    from dibs.store import Audit, Refusal, Written
+
+_PRUNE_STEP = 100  # jobs removed in one transaction, so that a claim never waits for more
+_SWEEP = 20
+
+_PREFIX = "sqlite:///"
+
+
+def from_url(url: str, clock: Clock) -> SqliteStore:
+    """Make a store of ``sqlite:///relative.db`` or ``sqlite:////absolute.db``."""
+    path = unquote(url.removeprefix(_PREFIX))
+    if not url.startswith(_PREFIX) or path in {"", ":memory:"} or "?" in url or "\0" in path:
+        raise InvalidRequest([Problem("url", f"{url!r} names no file: write sqlite:///jobs.db or sqlite:////tmp/jobs.db")])
+    return SqliteStore(path, clock)
+
+
+class SqliteStore:
+    """Jobs in one SQLite file, durable when acknowledged, shared by any processes of one machine."""
+
+    capabilities = Capabilities(durable=True, shared=True, transactions=True, migrates=True)
+
+    def __init__(self, path: str | os.PathLike[str], clock: Clock) -> None:
+        check_library()
+        if os.fspath(path) in {"", ":memory:"}:
+            raise InvalidRequest([Problem("path", "must name a file; for jobs in memory there is the memory store")])
+        # Absolute from the start: a program that changes its folder goes on using the same file.
+        self.path = str(Path(path).absolute())
+        self._engine = Engine(self.path, clock)
+        self._counter = Counter(clock)
+        self._swept_lane = 0
+
+    async def open(self) -> None:
+        await self._engine.open()
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+    async def now(self) -> int:
+        return await self._engine.read(lambda moment: moment.now)
+
+    async def insert(self, groups: Sequence[Sequence[Draft]], *, connection: Any = None) -> list[list[Job] | Refusal]:
+        if connection is not None:
+            return self._engine.run_on(connection, lambda moment: inserting.insert(moment, groups))
+        return await self._engine.write(lambda moment: inserting.insert(moment, groups))
+
+    async def claim(self, requests: Sequence[ClaimRequest]) -> list[list[Job]]:
+        return await self._engine.write(lambda moment: claiming.claim(moment, requests), optional=True)
+
+    async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:
+        return await self._engine.write(lambda moment: writing.extend(moment, extensions))
+
+    async def write(self, writes: Sequence[Write], *, connection: Any = None) -> list[Written]:
+        if connection is not None:
+            return self._engine.run_on(connection, lambda moment: writing.write(moment, writes))
+        return await self._engine.write(lambda moment: writing.write(moment, writes))
+
+    async def expired(self, limit: int) -> list[Job]:
+        return await self._engine.read(lambda moment: reading.expired(moment, limit))
+
+    async def prune(self, limit: int) -> int:
+        """Remove in small steps, each a transaction of its own."""
+        pruned = 0
+        found = await self._engine.scan(lambda moment: reading.prunable(moment, limit))
+        for start in range(0, len(found), _PRUNE_STEP):
+            step = found[start : start + _PRUNE_STEP]
+            pruned += await self._engine.write(lambda moment, step=step: removing.prune(moment, step))  # type: ignore[misc]
+        after = self._swept_lane
+        self._swept_lane = await self._engine.write(lambda moment: removing.sweep(moment, after, _SWEEP))
+        return pruned
+
+    async def wait(self, request: ClaimRequest, timeout: float) -> None:
+        """Return soon after a job has come: at once from this process, within some milliseconds from another."""
+        await self._engine.wait(request, timeout)
+
+    async def get(self, ids: Sequence[str]) -> list[Job | None]:
+        return await self._engine.read(lambda moment: reading.get(moment, ids))
+
+    async def find(self, query: Query) -> tuple[list[Job], int | None]:
+        return await self._engine.scan(lambda moment: finding.find(moment, query))
+
+    async def log(self, id: str) -> list[Event]:
+        return await self._engine.read(lambda moment: reading.log(moment, id))
+
+    async def audit(self, cursor: str | None, limit: int) -> Audit:
+        return await self._engine.scan(lambda moment: reading.audit(moment, cursor, limit))
+
+    async def counts(self, queue: str | None = None) -> Counts:
+        return await self._engine.scan(lambda moment: self._counter.counts(moment, queue))
+
+    async def queues(self) -> list[QueueInfo]:
+        return await self._engine.scan(self._counter.queues)
+
+    async def documents(self, prefix: str) -> list[Document]:
+        return await self._engine.read(lambda moment: registry.documents(moment, prefix))
+
+    async def put(
+        self, name: str, value: bytes | None, *, expect: int | None = None, keep_us: int | None = None
+    ) -> Document | None:
+        return await self._engine.write(lambda moment: registry.put(moment, name, value, expect, keep_us))
+
+    async def migrate(self, *, dry_run: bool = False) -> list[str]:
+        return await self._engine.migrate(dry_run=dry_run)

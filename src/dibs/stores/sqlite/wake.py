@@ -1,0 +1,165 @@
+"""Wake-up: those who wait hear of a job from this process's own commits, and of other processes' from a watcher."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from dibs.clock import Bell
+from dibs.domain.errors import DibsError
+from dibs.domain.job import NEVER
+from dibs.domain.retry import SECOND
+from dibs.stores.sqlite.reading import peek
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from dibs.clock import Clock
+    from dibs.domain.job import ClaimRequest
+    from dibs.stores.sqlite.connection import Link
+    from dibs.stores.sqlite.moment import Moment
+
+_POLL_SECONDS = 0.0035  # about twice this is how long another process's job may go unnoticed
+_ERROR_SECONDS = 0.25
+
+_Key = tuple[Any, ...]
+
+
+class _Waiter:
+    """One who waits. ``due``: when it will look by itself; until it has looked for the first time, any news is news."""
+
+    __slots__ = ("bell", "due", "request")
+
+    def __init__(self, request: ClaimRequest, bell: Bell) -> None:
+        self.request, self.bell, self.due = request, bell, NEVER
+
+
+class Waiting:
+    """All who wait in this process."""
+
+    def __init__(self, clock: Clock, link: Link, snapshot: Callable[[Link, Callable[[Moment], Any]], Any]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiters: dict[_Key, set[_Waiter]] = {}
+        self._watcher = _Watcher(self, link, snapshot)
+
+    async def wait(
+        self,
+        request: ClaimRequest,
+        timeout: float,
+        read: Callable[[Callable[[Moment], tuple[int, int]]], Awaitable[tuple[int, int]]],
+    ) -> None:
+        """Listen first and look then, so that what comes in between is heard."""
+        waiter = _Waiter(request, Bell(self._clock))
+        listener = waiter.bell.listen()
+        key = (request.queues, request.tasks, request.id, request.min_attempts_left)
+        with self._lock:
+            self._waiters.setdefault(key, set()).add(waiter)
+        try:
+            if self._clock.threads:
+                self._watcher.wake(self._clock)
+            due, now = await read(lambda moment: (peek(moment, request), moment.now))
+            waiter.due = due
+            if due > now:
+                await listener.wait(min(timeout, (due - now) / SECOND))
+        finally:
+            listener.close()
+            with self._lock:
+                waiters = self._waiters.get(key, set())
+                waiters.discard(waiter)
+                if not waiters:
+                    self._waiters.pop(key, None)
+
+    def announce(self, moment: Moment) -> None:
+        """Tell those who want to know what a commit of this process has brought."""
+        if not self._waiters or not (moment.awaited or moment.resumed):
+            return
+        for waiters in self._groups():
+            request = waiters[0].request
+            due = NEVER
+            if moment.resumed or request.id is not None:
+                due = 0
+            for (queue, task), earliest in moment.awaited.items():
+                if earliest < due and request.wants(queue, task):
+                    due = earliest
+            _ring(waiters, due)
+
+    def look(self, moment: Moment) -> None:
+        """Look what there is for those who wait, once for all who want the same."""
+        for waiters in self._groups():
+            due = peek(moment, waiters[0].request)
+            _ring(waiters, 0 if due <= moment.now else due)
+
+    def _groups(self) -> list[list[_Waiter]]:
+        with self._lock:
+            return [list(waiters) for waiters in self._waiters.values()]
+
+    def __bool__(self) -> bool:
+        return bool(self._waiters)
+
+    async def close(self) -> None:
+        """Stop watching, and let everyone go."""
+        for waiters in self._groups():
+            _ring(waiters, 0)
+        self._watcher.close()
+
+
+def _ring(waiters: list[_Waiter], due: int) -> None:
+    for waiter in waiters:
+        if due < waiter.due:
+            waiter.bell.ring()
+
+
+class _Watcher:
+    """A thread that asks SQLite, every few milliseconds while someone waits, whether anyone has committed anything.
+
+    ``PRAGMA data_version`` looks at one number in shared memory. Only if it has changed are the lanes looked at. What
+    it saw last is kept while no one waits: a commit between two waits counts as a change, so none can be missed.
+    """
+
+    def __init__(self, waiting: Waiting, link: Link, snapshot: Callable[[Link, Callable[[Moment], Any]], Any]) -> None:
+        self._waiting, self._link, self._snapshot = waiting, link, snapshot
+        self._wanted = threading.Event()
+        self._stopped = threading.Event()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._seen: tuple[int, int] | None = None
+
+    def wake(self, clock: Clock) -> None:
+        """Someone waits."""
+        if self._thread is None:
+            with self._starting:
+                if self._thread is None:
+                    self._stopped.clear()
+                    self._thread = clock.spawn("dibs-sqlite-watcher", self._loop)
+        self._wanted.set()
+
+    def _loop(self) -> None:
+        while not self._stopped.is_set():
+            if not self._waiting:
+                self._wanted.clear()
+                if not self._waiting:  # race: one who came before the clear
+                    self._wanted.wait()
+            try:
+                self._poll()
+            except DibsError:
+                self._stopped.wait(_ERROR_SECONDS)  # those who claim will be told
+            self._stopped.wait(_POLL_SECONDS)
+        with self._link.lock:
+            self._link.drop()
+
+    def _poll(self) -> None:
+        with self._link.lock:
+            version = self._link.connection().pragma("data_version")
+            if (self._link.opened, version) == self._seen:
+                return
+            self._seen = (self._link.opened, version)
+            self._snapshot(self._link, self._waiting.look)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._stopped.set()
+        self._wanted.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join()

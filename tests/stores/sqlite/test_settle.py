@@ -1,0 +1,84 @@
+"""Completing the quick way: the same outcomes, whoever has touched the job in between."""
+
+import pytest
+
+from dibs.clock import FakeClock
+from dibs.domain.job import Extension, Outcome
+from dibs.domain.transitions import cancel, redrive
+from dibs.stores.sqlite import SqliteStore
+from dibs.testing.conformance.builders import (
+    claim,
+    claim_one,
+    completed,
+    enqueue,
+    enqueue_and_claim,
+    expired,
+    failed,
+    new_job,
+    read,
+    released,
+    settle,
+)
+
+
+@pytest.mark.parametrize("alike", [1, 3, 8])
+async def test_complete_finds_those_that_were_taken_over(store: SqliteStore, clock: FakeClock, alike: int) -> None:
+    await enqueue(store, *[new_job(f"{n}") for n in range(alike + 1)])
+    jobs = await claim(store, lease=10)
+    clock.advance(10)
+    await store.write([expired(jobs[0], clock)])
+
+    outcomes = await settle(store, *[completed(job) for job in jobs])
+
+    assert outcomes == [Outcome.LOST] + [Outcome.APPLIED] * alike
+    assert await settle(store, *[completed(job) for job in jobs]) == [Outcome.LOST] + [Outcome.REPEATED] * alike
+    for job in jobs[1:]:
+        assert [event.event for event in await store.log(job.id)] == ["enqueued", "claimed", "completed"]
+
+
+@pytest.mark.parametrize("second", [False, True])
+async def test_complete_shows_the_progress_that_was_made(store: SqliteStore, clock: FakeClock, second: bool) -> None:
+    job = await enqueue_and_claim(store, new_job("a"))
+    clock.advance(second)
+    assert await store.extend([Extension(job.ref, 0.5, "half")]) == [Outcome.APPLIED]
+
+    [written] = await store.write([completed(job)])
+
+    assert written.job == await read(store, "a")
+    assert written.job is not None
+    assert (written.job.progress, written.job.progress_note) == (0.5, "half")
+
+
+async def test_complete_answers_with_what_is_stored(store: SqliteStore) -> None:
+    await enqueue(store, *[new_job(f"{n}", tags=("x",), batch_id="b", max_attempts=n + 2) for n in range(6)])
+    first = await claim(store)
+    await store.write([failed(job) for job in first])
+    jobs = await claim(store)
+
+    written = await store.write([completed(job, b"1" if n % 2 else None) for n, job in enumerate(jobs)])
+
+    for answer in written:
+        assert answer.job is not None
+        assert answer.job == await read(store, answer.job.id)
+        assert answer.job.lease_token == ""
+
+
+async def test_complete_by_another_token_or_fence_is_lost(store: SqliteStore) -> None:
+    first = await enqueue_and_claim(store, new_job("a"))
+    await settle(store, released(first))
+    second = await claim_one(store)
+
+    assert await settle(store, completed(first)) == [Outcome.LOST]
+    assert await settle(store, completed(second)) == [Outcome.APPLIED]
+
+
+async def test_writes_of_one_call_take_their_turns(store: SqliteStore) -> None:
+    old = await enqueue_and_claim(store, new_job("old", unique_key="k"))
+    await settle(store, cancel("old"))
+    new = await enqueue_and_claim(store, new_job("new", unique_key="k"))
+
+    assert await settle(store, redrive("old"), completed(new)) == [Outcome.CONFLICT, Outcome.APPLIED]
+    assert await settle(store, redrive("old"), redrive("new")) == [Outcome.APPLIED, Outcome.CONFLICT]
+    assert await settle(store, completed(old), cancel("old"), redrive("new")) == [
+        Outcome.LOST, Outcome.APPLIED, Outcome.APPLIED,
+    ]  # fmt: skip
