@@ -7,14 +7,19 @@ once, with whatever else was called in the same turn of the loop. Each call gets
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
+
+logger = logging.getLogger("dibs")
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class _Call(Generic[Item, Answer]):
@@ -35,11 +40,11 @@ class Batcher(Generic[Item, Answer]):
 
     def __init__(
         self,
-        send: Callable[[list[Item]], Awaitable[Sequence[Answer]]],
+        send: Callable[[list[Item]], Coroutine[Any, Any, Sequence[Answer]]],
         *,
         most: int,
         weight: Callable[[Item], int] = lambda _: 1,
-        give_back: Callable[[list[Answer]], Awaitable[None]] | None = None,
+        give_back: Callable[[list[Answer]], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self._send = send
         self._most = most
@@ -55,19 +60,35 @@ class Batcher(Generic[Item, Answer]):
         call = _Call[Item, Answer](items, asyncio.get_running_loop().create_future())
         self._gathered.append(call)
         if self._running is None:
-            # The task starts in the next turn of the loop: whatever else is called in this one goes along.
-            self._running = asyncio.get_running_loop().create_task(self._run(), name="dibs-batch")
-        return await call.answers
+            self._start()
+        try:
+            return await call.answers
+        except asyncio.CancelledError:
+            # Race: answered, then cancelled before the caller woke. The answer is lost with the caller unless it is
+            # given back here (test_a_claim_cancelled_after_its_answer_is_released).
+            if call.answers.done() and not call.answers.cancelled() and call.answers.exception() is None:
+                await self._return(call.answers.result())
+            raise
+
+    def _start(self) -> None:
+        # The task starts in the next turn of the loop: whatever else is called in this one goes along.
+        self._running = asyncio.get_running_loop().create_task(self._run(), name="dibs-batch")
+        self._running.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Race: a loop that goes down cancels the task, perhaps before it began, and someone still waits.
+
+        It may be one who gives a claim back (test_a_loop_that_ends_in_the_middle_leaves_nothing_claimed).
+        """
+        if self._running is task:
+            self._running = None
+            if any(not call.answers.done() for call in self._gathered):
+                self._start()
 
     async def _run(self) -> None:
-        try:
-            while self._gathered:
-                await self._flush(self._next())
-        finally:
-            self._running = None
-            # Only if the loop is going down, or the code is wrong: nobody may be left waiting for ever.
-            while self._gathered:
-                self._gathered.popleft().answers.cancel()
+        while self._gathered:
+            await self._flush(self._next())
+        self._running = None
 
     def _next(self) -> list[_Call[Item, Answer]]:
         batch: list[_Call[Item, Answer]] = []
@@ -86,8 +107,9 @@ class Batcher(Generic[Item, Answer]):
     async def _flush(self, batch: list[_Call[Item, Answer]]) -> None:
         if not batch:
             return
+        sending = self._send([item for call in batch for item in call.items])
         try:
-            answers = await self._send([item for call in batch for item in call.items])
+            answers = await (sending if self._give_back is None else _to_its_end(sending))
         except BaseException as error:
             for call in batch:
                 if not call.answers.done():
@@ -107,5 +129,23 @@ class Batcher(Generic[Item, Answer]):
                 abandoned += own
             else:
                 call.answers.set_result(own)
-        if abandoned and self._give_back is not None:
-            await self._give_back(abandoned)
+        if abandoned:
+            await self._return(abandoned)
+
+    async def _return(self, abandoned: list[Answer]) -> None:
+        if self._give_back is None:
+            return
+        try:
+            await _to_its_end(self._give_back(abandoned))
+        except Exception as error:  # noqa: BLE001 - whoever is served next has no part in it
+            logger.warning("could not give back what no one waits for any more: %s", error)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """Wait until work is done, though the loop is going down: what a claim took must be known to be given back."""
+    task = asyncio.get_running_loop().create_task(work)
+    asyncio._unregister_task(task)  # noqa: SLF001 - hides it from asyncio.run, which cancels all that it sees
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({task})
+    return task.result()

@@ -62,7 +62,7 @@ class Bulk:
         return _count(written)
 
     async def _matching(self, where: Filter, decide: Callable[[str], Write], *, dry_run: bool) -> Changes:
-        """Go through the matches from the oldest on; none is met twice, and each is compared again when it is written."""
+        """Go through the matches from the oldest on; none is met twice, and each is compared again when written."""
         if where.status is None:
             where = msgspec.structs.replace(where, status=Status.FAILED)
         query = query_of(where, limit=STEP, cursor=None, oldest_first=True)

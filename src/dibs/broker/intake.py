@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dibs.domain import checks
 from dibs.domain.errors import Invalid, InvalidJob, InvalidRequest, Problem, TooLarge
+from dibs.domain.failure import cut
 from dibs.domain.job import ClaimRequest, Filter, Order, Query, Status
 from dibs.domain.retry import SECOND, micros
 from dibs.domain.settings import MAX_BATCH, MAX_BATCH_BYTES, MAX_CLAIM
@@ -16,9 +17,10 @@ from dibs.domain.validate import draft
 if TYPE_CHECKING:
     from dibs.broker.protocol import Ask
     from dibs.clock import Clock
-    from dibs.domain.job import Draft
+    from dibs.domain.job import Draft, Extension, Ref
     from dibs.domain.newjob import NewJob
     from dibs.domain.settings import Config
+    from dibs.domain.transitions import Failure
 
 MAX_PAGE = 1000
 
@@ -33,7 +35,7 @@ def drafts_of(jobs: Sequence[NewJob], config: Config, clock: Clock) -> list[Draf
         try:
             drafts.append(draft(new, config, clock.new_id()))
         except Invalid as error:
-            where = f"jobs[{index}]." if len(jobs) > 1 else ""
+            where = _place("jobs", index, len(jobs))
             problems += [Problem(where + problem.field, problem.message) for problem in error.problems]
         except TooLarge as error:
             raise (
@@ -82,6 +84,59 @@ def check_ask(ask: Ask, token: str) -> tuple[ClaimRequest, float]:
     return request, micros(ask.wait) / SECOND
 
 
+def check_refs(refs: Sequence[Ref], where: str) -> None:
+    """Check the names of claims. Race: one that the store cannot take would fail the calls that it is merged with."""
+    problems = [p for i, ref in enumerate(refs) for p in checks.check_ref(ref, _place(where, i, len(refs)))]
+    if problems:
+        raise InvalidRequest(problems)
+
+
+def check_failure(failure: Failure) -> Failure:
+    """Check how an attempt failed; what is too long to be kept of its error is cut."""
+    if failure.delay_us is not None:
+        problems = checks.check_integer("delay", failure.delay_us, 0, micros(checks.MAX_DURATION))
+        if problems:
+            raise InvalidRequest([Problem("delay", "must be between 0 seconds and a hundred years")])
+    return failure._replace(error=cut(failure.error))
+
+
+def check_id(id: str) -> None:
+    """Check the id of a job that is looked for."""
+    problems = checks.check_id("id", id)
+    if problems:
+        raise InvalidRequest(problems)
+
+
+def check_queue(queue: str) -> None:
+    """Check the name of a queue."""
+    problems = checks.check_name("queue", queue)
+    if problems:
+        raise InvalidRequest(problems)
+
+
+def check_actor(by: str | None) -> None:
+    """Check who is said to do what an operator does; it goes into the log."""
+    problems = [] if by is None else checks.check_text("by", by, most=checks.MAX_KEY)
+    if problems:
+        raise InvalidRequest(problems)
+
+
+def check_progress(extension: Extension) -> None:
+    """Check how far a claim's work is said to have come."""
+    fraction: Any = extension.progress
+    number = isinstance(fraction, float | int) and not isinstance(fraction, bool)
+    if fraction is not None and not (number and 0 <= fraction <= 1):
+        raise InvalidRequest([Problem("fraction", "must be between 0 and 1")])
+    if extension.note:
+        problems = checks.check_text("note", extension.note, most=checks.MAX_KEY)
+        if problems:
+            raise InvalidRequest(problems)
+
+
+def _place(where: str, index: int, number: int) -> str:
+    return f"{where}[{index}]." if number > 1 else ""
+
+
 def query_of(where: Filter, *, limit: int, cursor: int | None, oldest_first: bool = False) -> Query:
     """Check a filter and make the store's query of it."""
     problems = checks.check_integer("limit", limit, 1, MAX_PAGE)
@@ -89,7 +144,7 @@ def query_of(where: Filter, *, limit: int, cursor: int | None, oldest_first: boo
     problems += [
         Problem("status", f"{status!r} is none of {', '.join(Status)}")
         for status in statuses
-        if status not in set(Status)
+        if not isinstance(status, str) or status not in set(Status)
     ]
     for field, value in (("queue", where.queue), ("task", where.task)):
         if value is not None:
@@ -115,10 +170,10 @@ def query_of(where: Filter, *, limit: int, cursor: int | None, oldest_first: boo
     )
 
 
-def _statuses(status: Status | str | Sequence[Status | str] | None) -> Sequence[str]:
+def _statuses(status: Any) -> Sequence[Any]:
     if status is None:
         return ()
-    return (status,) if isinstance(status, str) else tuple(status)
+    return tuple(status) if isinstance(status, Sequence) and not isinstance(status, str) else (status,)
 
 
 def read_cursor(cursor: str | None) -> int | None:

@@ -1,4 +1,4 @@
-"""The broker over a store: checks what is wished, asks the domain what becomes of it, and has the store write it down."""
+"""The broker over a store: checks what is wished, asks the domain what becomes of it, has the store write it down."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ import msgspec
 
 from dibs.broker.batching import Batcher
 from dibs.broker.bulk import Bulk
-from dibs.broker.intake import check_ask, drafts_of, query_of, read_cursor
+from dibs.broker.intake import (
+    check_actor,
+    check_ask,
+    check_failure,
+    check_id,
+    check_progress,
+    check_queue,
+    check_refs,
+    drafts_of,
+    query_of,
+    read_cursor,
+)
 from dibs.broker.maintenance import Maintenance
 from dibs.broker.protocol import Ask, Changes, Ending, Settled
 from dibs.domain import checks, transitions
@@ -55,6 +66,10 @@ BUSY_TRIES = 60
 AUDIT_STEP = 1000
 LONGEST_NAP = 0.5
 """Seconds between two looks of a waiting claim whose hints keep coming to nothing."""
+MANY = 10
+"""Hints in vain after which the naps get no longer."""
+TICK = 1e-6
+"""Seconds; what a clock that counts microseconds cannot tell apart from nothing."""
 
 
 class LocalBroker:
@@ -99,29 +114,34 @@ class LocalBroker:
         request, wait = check_ask(ask, self._clock.token())
         await self._open()
         [jobs] = await self._claims.call([request])
-        if request.id is not None:
-            return jobs or await self._say_why_not(request.id)
         if not jobs and await self._maintenance.reap():
             # No reaper is needed: whoever finds nothing looks after the leases that ran out, and looks once more.
             [jobs] = await self._claims.call([request])
+        if request.id is not None:
+            return jobs or await self._say_why_not(request.id)
         return jobs or (await self._wait(request, wait) if wait > 0 else [])
 
     async def _wait(self, request: ClaimRequest, wait: float) -> list[Job]:
         end = self._clock.monotonic() + wait
+        reaped = self._clock.monotonic()
         in_vain = 0
-        while (left := end - self._clock.monotonic()) > 0:
+        while (left := end - self._clock.monotonic()) >= TICK:
             nap = min(left, self._config.poll_every)
             asked = self._clock.monotonic()
             await self._store.wait(request, nap)
-            hinted = self._clock.monotonic() - asked < nap
+            now = self._clock.monotonic()
+            hinted = now - asked < nap - TICK
             [jobs] = await self._claims.call([request])
-            if not jobs and not hinted and await self._maintenance.reap():
-                [jobs] = await self._claims.call([request])
+            # Hints may come without end where others are busy: leases that ran out are looked after all the same.
+            if not jobs and (not hinted or now - reaped >= self._config.reap_every):
+                reaped = now
+                if await self._maintenance.reap():
+                    [jobs] = await self._claims.call([request])
             if jobs:
                 return jobs
-            in_vain = in_vain + 1 if hinted else 0
+            in_vain = min(in_vain + 1, MANY) if hinted else 0
             if in_vain > 1:
-                # A hint that keeps coming to nothing (others are faster, or the filter is narrow) must not become a loop.
+                # A hint that keeps coming to nothing (others are faster, the filter is narrow) must not become a loop.
                 await self._clock.sleep(min(LONGEST_NAP, 0.001 * 2**in_vain, max(0.0, end - self._clock.monotonic())))
         return []
 
@@ -135,53 +155,51 @@ class LocalBroker:
     # Extend and settle
 
     async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:
+        check_refs([extension.ref for extension in extensions], "extensions")
         for extension in extensions:
-            _check_progress(extension)
+            check_progress(extension)
         await self._open()
         return await self._extends.call(extensions)
 
     async def settle(self, endings: Sequence[Ending], *, connection: Any = None) -> list[Settled]:
-        results = [self._encode_result(ending) for ending in endings]
+        check_refs([ending.ref for ending in endings], "endings")
+        writes = [self._decide(ending) for ending in endings]
         await self._open()
-        jobs = await self._jobs_of(endings)
-        answers: list[Settled | None] = [None] * len(endings)
-        writes: list[Write] = []
-        places: list[int] = []
-        for place, (ending, result, job) in enumerate(zip(endings, results, jobs, strict=True)):
-            if ending.verb == "fail" and job is None:
-                answers[place] = Settled(Outcome.MISSING, None)
-            else:
-                writes.append(self._decide(ending, result, job))
-                places.append(place)
+        if None in writes:
+            await self._decide_failures(endings, writes)
+        decided = [write for write in writes if write is not None]
         if connection is not None:
-            written = await self._store.write(writes, connection=connection)
+            written = await self._store.write(decided, connection=connection)
         else:
-            written = await self._write(writes)
-        for place, answer in zip(places, written, strict=True):
-            answers[place] = Settled(answer.outcome, answer.job)
-        return [answer for answer in answers if answer is not None]
+            written = await self._write(decided)
+        answers = iter([Settled(outcome, job) for outcome, job in written])
+        return [Settled(Outcome.MISSING, None) if write is None else next(answers) for write in writes]
 
-    def _encode_result(self, ending: Ending) -> bytes | None:
-        if ending.result is None:
-            return None
-        return encode("result", ending.result, self._config.max_result_bytes, InvalidRequest)
-
-    async def _jobs_of(self, endings: Sequence[Ending]) -> list[Job | None]:
-        """Find the jobs that a decision needs: a failure depends on the attempts made, which no one else can change."""
-        unknown = [ending.ref.id for ending in endings if ending.verb == "fail" and ending.job is None]
-        read = iter(await self._gets.call(unknown))
-        return [next(read) if e.verb == "fail" and e.job is None else e.job for e in endings]
-
-    def _decide(self, ending: Ending, result: bytes | None, job: Job | None) -> Write:
+    def _decide(self, ending: Ending) -> Write | None:
+        """Decide what needs no more than the ending; none for a failure, which depends on the job."""
         if ending.verb == "complete":
-            return transitions.complete(ending.ref, result)
-        if ending.verb == "fail" and ending.failure is not None and job is not None:
-            return transitions.fail(job, ending.ref, ending.failure, self._clock.random)
+            return transitions.complete(ending.ref, self._encode_result(ending.result))
+        if ending.verb == "fail" and ending.failure is not None:
+            return None
         if ending.verb != "release":
             raise InvalidRequest([Problem("verb", "must be complete, fail (with a failure) or release")])
         if ending.delay is None:
             return transitions.release(ending.ref)
         return transitions.release(ending.ref, micros(checks.seconds("delay", ending.delay)))
+
+    def _encode_result(self, result: Any) -> bytes | None:
+        if result is None:
+            return None
+        return encode("result", result, self._config.max_result_bytes, InvalidRequest)
+
+    async def _decide_failures(self, endings: Sequence[Ending], writes: list[Write | None]) -> None:
+        """Fill in the failures, by the attempts made, which no one else can change; one without a job stays none."""
+        failures = [(place, ending) for place, ending in enumerate(endings) if writes[place] is None]
+        read = iter(await self._gets.call([ending.ref.id for _, ending in failures if ending.job is None]))
+        for place, ending in failures:
+            job = next(read) if ending.job is None else ending.job
+            if job is not None and ending.failure is not None:
+                writes[place] = transitions.fail(job, ending.ref, check_failure(ending.failure), self._clock.random)
 
     async def _write(self, writes: Sequence[Write]) -> list[Written]:
         """Write, and ask again for the rows that another transaction holds."""
@@ -198,24 +216,28 @@ class LocalBroker:
     # What an operator does
 
     async def cancel(self, ids: Sequence[str], *, by: str | None = None) -> Changes:
+        check_actor(by)
         await self._open()
         return await self._bulk.named(ids, lambda id: transitions.cancel(id, by))
 
     async def redrive(
         self, ids: Sequence[str], *, where: Filter | None = None, dry_run: bool = False, by: str | None = None
     ) -> Changes:
+        check_actor(by)
         await self._open()
         return await self._bulk.change(ids, where, lambda id: transitions.redrive(id, by), dry_run=dry_run)
 
     async def purge(
         self, ids: Sequence[str], *, where: Filter | None = None, dry_run: bool = False, by: str | None = None
     ) -> Changes:
+        check_actor(by)
         await self._open()
         return await self._bulk.change(ids, where, lambda id: transitions.purge(id, by), dry_run=dry_run)
 
     # Looking
 
     async def get(self, id: str) -> Job | None:
+        check_id(id)
         await self._open()
         [job] = await self._gets.call([id])
         return job
@@ -227,6 +249,7 @@ class LocalBroker:
         return jobs, None if place is None else str(place)
 
     async def log(self, id: str) -> list[Event]:
+        check_id(id)
         await self._open()
         return await self._store.log(id)
 
@@ -238,9 +261,8 @@ class LocalBroker:
         return explain(job, paused=paused, now=await self._store.now())
 
     async def counts(self, queue: str | None = None) -> Counts:
-        problems = [] if queue is None else checks.check_name("queue", queue)
-        if problems:
-            raise InvalidRequest(problems)
+        if queue is not None:
+            check_queue(queue)
         await self._open()
         return await self._store.counts(queue)
 
@@ -268,13 +290,14 @@ class LocalBroker:
     # Queues and documents
 
     async def pause(self, queue: str, *, by: str | None = None) -> None:
-        _check_queue(queue)
+        check_queue(queue)
+        check_actor(by)
         await self._open()
         await self._store.put(PAUSED + queue, msgspec.json.encode({"by": by}))
 
     async def resume(self, queue: str, *, by: str | None = None) -> None:
-        del by  # a queue that runs keeps no record of who let it
-        _check_queue(queue)
+        check_queue(queue)
+        check_actor(by)  # and no more: a queue that runs keeps no record of who let it
         await self._open()
         await self._store.put(PAUSED + queue, None)
 
@@ -300,9 +323,11 @@ class LocalBroker:
         jobs = 0
         cursor: str | None = None
         while True:
+            # A key may change hands between two pages; the time of reading tells that from two jobs that share one.
+            read_us = await self._store.now()
             audit = await self._store.audit(cursor, AUDIT_STEP)
             for job, events in audit.items:
-                checker.add(job, events)
+                checker.add(job, events, read_us=read_us)
             jobs += len(audit.items)
             if progress is not None:
                 progress(jobs)
@@ -323,19 +348,3 @@ def _mismatch(refusal: Refusal, drafts: Sequence[Draft]) -> IdempotencyMismatch:
         what = "belongs to a job with another task, queue or params"
     message = f"{refusal.field} {value!r} {what}"
     return IdempotencyMismatch(refusal.field, message, refusal.index if len(drafts) > 1 else None)
-
-
-def _check_queue(queue: str) -> None:
-    problems = checks.check_name("queue", queue)
-    if problems:
-        raise InvalidRequest(problems)
-
-
-def _check_progress(extension: Extension) -> None:
-    fraction: Any = extension.progress
-    if fraction is not None and not (isinstance(fraction, float | int) and 0 <= fraction <= 1):
-        raise InvalidRequest([Problem("fraction", "must be between 0 and 1")])
-    if extension.note:
-        problems = checks.check_text("note", extension.note, most=checks.MAX_KEY)
-        if problems:
-            raise InvalidRequest(problems)

@@ -84,7 +84,7 @@ class Broker(Protocol):
         ...
 
     async def claim(self, ask: Ask) -> list[Job]:
-        """Claim up to ``ask.limit`` jobs, waiting ``ask.wait`` for the first. By id: one, or an error that says why not."""
+        """Claim up to ``ask.limit`` jobs, waiting ``ask.wait`` for the first. By id: one, or an error saying why."""
         ...
 
     async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:

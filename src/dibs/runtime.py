@@ -1,0 +1,211 @@
+"""What the rooms of an app share: one store a process, one broker a loop, the portal, the keeper, maintenance."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dibs.broker.connect import open_store
+from dibs.broker.local import LocalBroker
+from dibs.domain.errors import NotSupported
+from dibs.keeper import Handle, Keeper
+from dibs.portal import Kind, Portal
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from dibs.broker.protocol import Broker
+    from dibs.clock import Clock
+    from dibs.domain.settings import Config
+    from dibs.store import Store
+
+logger = logging.getLogger("dibs")
+
+T = TypeVar("T")
+
+
+class _Opened:
+    """All that was opened and must be closed, or left alone after a fork."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.store: Store | None = None
+        self.brokers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Broker] = weakref.WeakKeyDictionary()
+        self.keeper = keeper
+        self.portal: Portal | None = None
+        self.finaliser: weakref.finalize[Any, Any] | None = None
+        self.maintenance: Handle | None = None
+        self.tasks: set[asyncio.Task[Any]] = set()
+
+
+class Runtime:
+    """Opens things when they are first needed, from any thread or loop, and again after a fork or a close."""
+
+    def __init__(self, url: str, clock: Clock, config: Config) -> None:
+        self.url = url
+        self.clock = clock
+        self.config = config
+        self._lock = threading.RLock()
+        self._opened = self._nothing()
+        _runtimes.add(self)
+
+    def _nothing(self) -> _Opened:
+        return _Opened(Keeper(self.clock, self.broker, self.background))
+
+    def broker(self) -> Broker:
+        """Return the broker of the running loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            opened = self._opened
+            broker = opened.brokers.get(loop)
+            if broker is None:
+                # A broker may know its loop, which would keep both: those of closed loops are dropped by hand.
+                for other in [other for other in opened.brokers if other.is_closed()]:
+                    del opened.brokers[other]
+                if opened.store is None:
+                    opened.store = open_store(self.url, self.clock)
+                broker = opened.brokers[loop] = LocalBroker(opened.store, self.clock, self.config)
+            return broker
+
+    @property
+    def keeper(self) -> Keeper:
+        """The one that extends the claims of this app."""
+        return self._opened.keeper
+
+    def portal(self) -> Portal:
+        """Return the portal, started if need be."""
+        if not self.clock.threads:
+            raise NotSupported("this clock allows no threads, so there are no sync calls")
+        with self._lock:
+            opened = self._opened
+            if opened.portal is None or not opened.portal.alive:
+                opened.portal = Portal(self.clock)
+                # An app that is dropped without being closed takes its thread with it.
+                opened.finaliser = weakref.finalize(self, opened.portal.stop)
+                opened.finaliser.atexit = False
+            return opened.portal
+
+    # Work that is not the caller's
+
+    def background(self, coroutine: Coroutine[Any, Any, None]) -> Handle:
+        """Run something until it ends or the app is closed: on the portal, or on the running loop without threads."""
+        if self.clock.threads:
+            return self.portal().submit(coroutine, Kind.BACKGROUND)
+        return self._task(coroutine)
+
+    def maintain(self) -> None:
+        """See that this process helps to reap and prune, if it does not yet."""
+        running = self._opened.maintenance
+        if running is None or running.done():
+            with self._lock:
+                running = self._opened.maintenance
+                if running is None or running.done():
+                    self._opened.maintenance = self.background(_maintain(weakref.ref(self)))
+
+    async def see_through(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run something to its end even if the caller is cancelled meanwhile, or its loop goes down."""
+        if self.clock.threads and (portal := self.portal()).loop is not asyncio.get_running_loop():
+            return await portal.wait(portal.submit(coroutine))
+        return await asyncio.shield(self._task(coroutine))
+
+    def hand_off(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Run something where the caller cannot wait for it."""
+        if self.clock.threads:
+            self.portal().submit(coroutine)
+        else:
+            self._task(coroutine)
+
+    def _task(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        tasks = self._opened.tasks
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        return task
+
+    # Sync calls
+
+    def run(self, coroutine: Coroutine[Any, Any, T], undo: Callable[[T], Awaitable[object]] | None = None) -> T:
+        """Run a coroutine on the portal and wait for it."""
+        try:
+            portal = self.portal()
+        except NotSupported:
+            coroutine.close()
+            raise
+        return portal.run(coroutine, undo)
+
+    # The end
+
+    def _detach(self) -> _Opened:
+        with self._lock:
+            opened, self._opened = self._opened, self._nothing()
+        if opened.finaliser is not None:
+            opened.finaliser.detach()
+        return opened
+
+    async def close(self) -> None:
+        """Let go of everything. The next use opens it again."""
+        opened = self._detach()
+        if opened.portal is not None:
+            opened.portal.stop()
+            await opened.portal.ended()
+        loop = asyncio.get_running_loop()
+        tasks = [task for task in opened.tasks if task.get_loop() is loop]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if opened.store is not None:
+            await opened.store.close()
+
+    def close_and_wait(self) -> None:
+        """Do the same from a thread without an event loop."""
+        opened = self._detach()
+        if opened.portal is not None:
+            opened.portal.stop()
+            opened.portal.join()
+        if opened.store is not None:
+            portal = Portal(self.clock)
+            try:
+                portal.run(opened.store.close())
+            finally:
+                portal.stop()
+                portal.join()
+
+    def after_fork(self) -> None:
+        """Forget, in a child process, what belongs to the parent: neither used nor closed here."""
+        if self._opened.finaliser is not None:
+            self._opened.finaliser.detach()
+        _abandoned.append(self._opened)
+        self._lock = threading.RLock()
+        self._opened = self._nothing()
+
+
+async def _maintain(runtime: weakref.ref[Runtime]) -> None:
+    """Reap and prune for ever, without keeping an app alive that no one else holds."""
+    app = runtime()
+    if app is None:
+        return
+    broker = app.broker()
+    clock = app.clock
+    del app
+    while True:
+        try:
+            await broker.maintain()
+        except Exception:
+            logger.exception("maintenance failed and will begin anew")
+            await clock.sleep(clock.random.uniform(1.0, 3.0))
+
+
+_runtimes: weakref.WeakSet[Runtime] = weakref.WeakSet()
+_abandoned: list[_Opened] = []
+"""Race: in a forked child, finalising the parent's connections and loops would disturb the parent. So they stay."""
+
+
+def _after_fork() -> None:
+    for runtime in list(_runtimes):
+        runtime.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
