@@ -1,0 +1,42 @@
+"""Every Python snippet of the README and the docs is run, page by page, as a reader would run them one after another."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
+
+
+def snippets(page: Path) -> str:
+    return "\n".join(SNIPPET.findall(page.read_text()))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=lambda page: page.stem)
+def test_snippets_run(page: Path, tmp_path: Path) -> None:
+    script = tmp_path / "page.py"
+    script.write_text(snippets(page))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = [target for target, _ in LINK.findall(page.read_text()) if "://" not in target]
+    missing = [target for target in targets if not (page.parent / target).exists()]
+    assert not missing
