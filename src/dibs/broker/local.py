@@ -48,7 +48,7 @@ from dibs.domain.job import (
     WorkerInfo,
 )
 from dibs.domain.retry import micros
-from dibs.domain.settings import MAX_BATCH
+from dibs.domain.settings import MAX_BATCH, MAX_CLAIM
 from dibs.domain.validate import encode
 from dibs.store import PAUSED, Refusal, Written
 
@@ -82,7 +82,9 @@ class LocalBroker:
         self._opened = False
         self._maintenance = Maintenance(store, clock, config)
         self._inserts = Batcher[list[Draft], list[Job] | Refusal](store.insert, most=MAX_BATCH, weight=len)
-        self._claims = Batcher[ClaimRequest, list[Job]](store.claim, most=64, give_back=self._release_abandoned)
+        self._claims = Batcher[ClaimRequest, list[Job]](
+            store.claim, most=MAX_CLAIM, weight=lambda request: request.limit, give_back=self._release_abandoned
+        )
         self._extends = Batcher[Extension, Outcome](store.extend, most=MAX_BATCH)
         self._writes = Batcher[transitions.Write, Written](store.write, most=MAX_BATCH)
         self._gets = Batcher[str, "Job | None"](store.get, most=MAX_BATCH)
@@ -114,7 +116,7 @@ class LocalBroker:
         request, wait = check_ask(ask, self._clock.token())
         await self._open()
         [jobs] = await self._claims.call([request])
-        if not jobs and await self._maintenance.reap():
+        if not jobs and await self._maintenance.found_any():
             # No reaper is needed: whoever finds nothing looks after the leases that ran out, and looks once more.
             [jobs] = await self._claims.call([request])
         if request.id is not None:
@@ -135,7 +137,7 @@ class LocalBroker:
             # Hints may come without end where others are busy: leases that ran out are looked after all the same.
             if not jobs and (not hinted or now - reaped >= self._config.reap_every):
                 reaped = now
-                if await self._maintenance.reap():
+                if await self._maintenance.found_any():
                     [jobs] = await self._claims.call([request])
             if jobs:
                 return jobs

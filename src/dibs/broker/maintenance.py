@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.domain import transitions
 from dibs.domain.errors import StoreUnavailable
@@ -20,6 +20,11 @@ REAP_STEP = 500
 PRUNE_STEP = 500
 
 
+class _Reaped(NamedTuple):
+    found: int
+    taken: int
+
+
 class Maintenance:
     """Looks after what no worker looks after any more."""
 
@@ -30,17 +35,25 @@ class Maintenance:
 
     async def reap(self) -> int:
         """Take away claims whose lease ran out; say how many."""
-        reaped = 0
+        return (await self._reap()).taken
+
+    async def found_any(self) -> bool:
+        """Reap; say whether any lease had run out, though another reaper may have been faster to take it away."""
+        return (await self._reap()).found > 0
+
+    async def _reap(self) -> _Reaped:
+        found = taken = 0
         while True:
             jobs = await self._store.expired(REAP_STEP)
             if not jobs:
-                return reaped
+                return _Reaped(found, taken)
             written = await self._store.write([transitions.expire(job, self._clock.random) for job in jobs])
             applied = sum(answer.outcome is Outcome.APPLIED for answer in written)
-            reaped += applied
+            found += len(jobs)
+            taken += applied
             # Nothing applied: others were faster, or the rows are locked. The next look finds what is left.
             if len(jobs) < REAP_STEP or not applied:
-                return reaped
+                return _Reaped(found, taken)
 
     async def prune(self) -> int:
         """Remove what has been kept long enough, in small steps, so that no claim has to wait for long."""
