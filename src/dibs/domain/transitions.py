@@ -8,6 +8,7 @@ them to what is written here.
 
 from __future__ import annotations
 
+import re
 from hmac import compare_digest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -40,6 +41,7 @@ SAME_VERB: dict[EventName, frozenset[EventName]] = {
     EventName.RELEASED: frozenset({EventName.RELEASED}),
 }
 
+_CONTROL = re.compile("[\x00-\x1f\x7f]+")
 _NOTE = 200  # characters of an error that are kept in the log, where they outlive the next attempt
 
 
@@ -91,7 +93,7 @@ def expire(job: Job, random: Random) -> Write:
 
 def _failed(event: EventName, ref: Ref, error: Error, delay_us: int | None = None) -> Write:
     to = Status.FAILED if delay_us is None else Status.PENDING
-    note = f"{error.kind}: {error.message}"[:_NOTE]
+    note = _CONTROL.sub(" ", f"{error.kind}: {error.message}"[:_NOTE])
     return Write(ref.id, event, to, ref, counts=True, error=error, delay_us=delay_us, note=note)
 
 

@@ -350,9 +350,8 @@ class MemoryStore:
         """List the queues that have jobs or are paused."""
         with self._lock:
             now = self._now()
-            names = {name for name, _ in self._table.states} | {
-                n.removeprefix(PAUSED) for n in self._documents if n.startswith(PAUSED)
-            }
+            paused = {name.removeprefix(PAUSED) for name in self._documents if name.startswith(PAUSED)}
+            names = {name for name, _ in self._table.states} | set(filter(self._paused, paused))
             infos = []
             for name in sorted(names):
                 tops = [
