@@ -105,6 +105,9 @@ class FakeClaim:
     id, fence = "job", 3
     job = transitions.claim(job(), ClaimRequest("w1", "secret", lease_us=5), 10)
 
+    def __repr__(self) -> str:
+        return "a claim"  # the same in every process that collects the tests
+
 
 @pytest.mark.parametrize(
     ("value", "expected"),

@@ -21,6 +21,7 @@ MAX_FENCE = 2**63 - 1
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}\Z")
 _WORKER = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
+_DOTS = frozenset({".", ".."})
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 MAX_DURATION = 100 * 365 * DAY
 """A century: longer is a mistake in units."""
@@ -49,7 +50,7 @@ def check_defaults(given: Mapping[str, Any]) -> list[Problem]:
 
 def check_id(field: str, value: Any) -> list[Problem]:
     """Check a job id."""
-    if isinstance(value, str) and _ID.match(value) and value not in {".", ".."}:
+    if isinstance(value, str) and _ID.match(value) and value not in _DOTS:
         return []
     return [Problem(field, "must be 1 to 128 of A-Z a-z 0-9 _ . : - and not '.' or '..'")]
 
@@ -157,6 +158,21 @@ def check_trace(trace: Any) -> list[Problem]:
         return [Problem("trace", "must map names to texts")]
     problems = [problem for name in trace for problem in check_text("trace", name, most=MAX_NAME)]
     return problems + [p for name, text in trace.items() for p in check_text(f"trace[{name!r}]", text, most=MAX_TRACE)]
+
+
+def is_ref(ref: Any) -> bool:
+    """Say whether this is the name of a claim as nearly all are; if not, ``check_ref`` says what is wrong, if anything."""
+    return (
+        type(ref) is Ref
+        and type(ref.id) is str
+        and _ID.match(ref.id) is not None
+        and ref.id not in _DOTS
+        and type(ref.fence) is int
+        and 1 <= ref.fence <= MAX_FENCE
+        and type(ref.token) is str
+        and len(ref.token) <= MAX_KEY
+        and ref.token.isascii()
+    )
 
 
 def check_ref(ref: Any, where: str = "") -> list[Problem]:

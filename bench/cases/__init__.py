@@ -1,0 +1,28 @@
+"""The cases: each takes the run and leaves figures and bars with it. Peers will be figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from bench.cases.batch import batch
+from bench.cases.claimers import claimers
+from bench.cases.enqueue import enqueue
+from bench.cases.flat import flat
+from bench.cases.pickup import pickup
+from bench.run import Run
+
+
+class Case(NamedTuple):
+    name: str
+    about: str
+    measure: Callable[[Run], Awaitable[None]]
+
+
+CASES = (
+    Case("ten-claimers", "ten concurrent claimers in one process, one job at a time", claimers),
+    Case("batch", "claim and settle in batches, beside the bare engine", batch),
+    Case("enqueue", "enqueue, one at a time, ten at once and in batches", enqueue),
+    Case("pickup", "from another process: how soon a job is claimed, and what waiting costs", pickup),
+    Case("flat", "what a claim costs with a long backlog or history", flat),
+)

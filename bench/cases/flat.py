@@ -1,0 +1,143 @@
+"""What one claim costs when much is stored: it should be what it costs when little is.
+
+Each shape is made in several sizes that lie side by side. One job is claimed from each in turn, through the broker, so
+that a slow moment of the disk is one for all of them; completing what was claimed is not timed.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from statistics import median
+from typing import NamedTuple
+
+from bench.run import Run, percentile, ratios
+from bench.subjects import STORES, broker_over, claim, draft, finish, insert, opened, prove_log, prove_once, settle
+from dibs.broker.local import LocalBroker
+from dibs.clock import Clock
+from dibs.domain.job import Draft
+from dibs.store import Store
+
+AT_MOST = 1.3
+HOUR_US = 3_600_000_000
+RARE = "rare"
+
+
+class Shape(NamedTuple):
+    """What lies in the way of a claim: ``backlog`` of it, beside the due jobs that are there to be claimed."""
+
+    name: str
+    about: str
+    tasks: tuple[str, ...] | None = None
+
+
+SHAPES = (
+    Shape("pending", "pending"),
+    Shape("finished", "finished"),
+    Shape("scheduled", "scheduled"),
+    Shape("rare", "others, for a rare task", (RARE,)),
+)
+
+
+class _Subject:
+    """One store of one size, and what has been claimed from it."""
+
+    def __init__(self, backlog: int, store: Store, tasks: tuple[str, ...] | None) -> None:
+        self.backlog, self.store, self.tasks = backlog, store, tasks
+        self.broker: LocalBroker = broker_over(store)
+        self.claimed: list[str] = []
+        self.micros: list[float] = []
+
+    async def claim(self) -> None:
+        began = time.perf_counter()
+        jobs = await claim(self.broker, 1, self.tasks)
+        self.micros.append(1e6 * (time.perf_counter() - began))
+        self.claimed += [job.id for job in jobs]
+        await settle(self.broker, jobs)
+
+    def p50(self, claims: int) -> list[float]:
+        """The median of each turn but the first, which was there to warm up."""
+        return [median(self.micros[start : start + claims]) for start in range(claims, len(self.micros), claims)]
+
+
+async def flat(run: Run) -> None:
+    sizes = (10_000, run.size(100_000, 30_000), run.size(1_000_000, 100_000))
+    for store in STORES:
+        for shape in SHAPES:
+            await _shape(run, store, shape, sizes)
+
+
+async def _shape(run: Run, store: str, shape: Shape, sizes: tuple[int, ...]) -> None:
+    turns, claims = run.size(21, 11), run.size(100, 50)
+    due = (turns + 1) * claims  # one turn to warm up
+    title = f"flat: {store}, {shape.name}"
+    async with AsyncExitStack() as stack:
+        subjects: list[_Subject] = []
+        for backlog in sizes:
+            folder = stack.enter_context(run.fresh())
+            if store != "memory":  # filled, then opened anew: nothing is left in its cache, nor in the write-ahead log
+                async with opened(store, folder) as filled:
+                    await _fill(run, filled, shape, backlog, due)
+            measured = await stack.enter_async_context(opened(store, folder))
+            if store == "memory":
+                await _fill(run, measured, shape, backlog, due)
+            subjects.append(_Subject(backlog, measured, shape.tasks))
+        gc.collect()
+        with run.view.step(title, due) as step:
+            for number in range(due):
+                shift = number % len(subjects)
+                for subject in subjects[shift:] + subjects[:shift]:
+                    await subject.claim()
+                step.advance()
+        for subject in subjects:
+            prove_once(run, subject.claimed, due)
+            await prove_log(run, subject.store, title, _total(shape, subject.backlog, due))
+    for subject in subjects:
+        name = f"dibs {store}, {subject.backlog:,} {shape.about}"
+        run.figure("flat", name, "claim of one, p50", "µs", subject.p50(claims))
+        run.figure("flat", name, "claim of one, p99", "µs", [percentile(subject.micros[claims:], 99)])
+    curve = [(subject.backlog, median(subject.p50(claims))) for subject in subjects]
+    run.curves.setdefault(store, {})[shape.name] = curve
+    small, large = subjects[0], subjects[-1]
+    run.bar(
+        f"flat-{store}-{shape.name}",
+        f"a claim with {large.backlog:,} {shape.about}, over one with {small.backlog:,}",
+        "×",
+        ratios(large.p50(claims), small.p50(claims)),
+        at_most=AT_MOST,
+    )
+
+
+def _total(shape: Shape, backlog: int, due: int) -> int:
+    return backlog if shape.name == "pending" else backlog + due
+
+
+async def _fill(run: Run, store: Store, shape: Shape, backlog: int, due: int) -> None:
+    clock = Clock()
+    with run.view.step(f"{shape.name}: fill {backlog:,}", backlog) as step:
+        told: Callable[[int], None] = step.advance
+        if shape.name == "pending":  # what is claimed is the head of it
+            await insert(store, (draft(clock) for _ in range(backlog)), told)
+        elif shape.name == "rare":
+            await insert(store, _spread(clock, backlog, due), told)
+        elif shape.name == "scheduled":
+            await insert(store, (draft(clock, delay_us=HOUR_US + n) for n in range(backlog)), told)
+            await insert(store, (draft(clock) for _ in range(due)))
+        else:
+            for start in range(0, backlog, 10_000):
+                number = min(10_000, backlog - start)
+                await insert(store, (draft(clock) for _ in range(number)), told)
+                await finish(store, number)
+            await insert(store, (draft(clock) for _ in range(due)))
+
+
+def _spread(clock: Clock, backlog: int, due: int) -> Iterator[Draft]:
+    """Yield the rare ones evenly among the others."""
+    given = 0
+    for n in range(backlog):
+        yield draft(clock)
+        while given * backlog < (n + 1) * due and given < due:
+            given += 1
+            yield draft(clock, RARE)
