@@ -14,7 +14,7 @@ from dibs.testing.conformance.builders import claim, claim_one, enqueue, ids, ne
 
 async def bounds(store: SqliteStore) -> dict[str, int]:
     def read(moment: Moment) -> dict[str, int]:
-        return dict(moment.rows("SELECT task, next_due FROM dibs_lane"))  # type: ignore[arg-type]
+        return dict(moment.rows("SELECT task, next_due FROM dibs_lane"))
 
     return await store._engine.read(read)
 

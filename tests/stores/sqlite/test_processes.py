@@ -27,7 +27,9 @@ async def opened():
     return store
 """
 
-WORKER = HEAD + """
+WORKER = (
+    HEAD
+    + """
 async def main():
     store = await opened()
     name, number = sys.argv[2], int(sys.argv[3])
@@ -44,8 +46,11 @@ async def main():
     await store.close()
 asyncio.run(main())
 """
+)
 
-WAITER = HEAD + """
+WAITER = (
+    HEAD
+    + """
 async def main():
     store = await opened()
     print("open", flush=True)
@@ -55,6 +60,7 @@ async def main():
     await store.close()
 asyncio.run(main())
 """
+)
 
 
 async def start(path: Path, code: str, *args: str) -> Process:
@@ -100,7 +106,9 @@ async def test_wait_is_ended_by_a_second_store_in_this_process(path: Path) -> No
     await second.close()
 
 
-CHILD = HEAD + """
+CHILD = (
+    HEAD
+    + """
 store = SqliteStore(sys.argv[1], Clock())
 asyncio.run(store.open())
 asyncio.run(enqueue(store, new_job("parent-1")))
@@ -120,6 +128,7 @@ asyncio.run(store.close())
 os.write(parent_closed[1], b"x")
 assert os.waitpid(pid, 0)[1] == 0
 """
+)
 
 
 async def test_a_child_loses_nothing(path: Path) -> None:

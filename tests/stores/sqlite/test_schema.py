@@ -83,7 +83,9 @@ def test_a_url_names_a_file(url: str, path: Path, clock: FakeClock) -> None:
     assert from_url(url, clock).path == str(path)
 
 
-@pytest.mark.parametrize("url", ["sqlite://jobs.db", "sqlite:///", "sqlite:///:memory:", "sqlite:///a.db?mode=ro", "x:///a"])
+@pytest.mark.parametrize(
+    "url", ["sqlite://jobs.db", "sqlite:///", "sqlite:///:memory:", "sqlite:///a.db?mode=ro", "x:///a"]
+)
 def test_other_urls_are_refused(url: str, clock: FakeClock) -> None:
     with pytest.raises(InvalidRequest, match="url"):
         from_url(url, clock)

@@ -116,7 +116,7 @@ async def test_no_folder(tmp_path: Path, clock: FakeClock) -> None:
     store = SqliteStore(tmp_path / "none" / "jobs.db", clock)
     with pytest.raises(StoreUnavailable, match="none is no folder"):
         await store.open()
-    (tmp_path / "none").mkdir()  # noqa: ASYNC240  # as in the rest of this file, a moment that no one waits for
+    (tmp_path / "none").mkdir()
     await store.open()
 
     assert ids(await enqueue(store, new_job("a"))) == ["a"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.domain.job import NEVER, ClaimRequest, Order
 from dibs.stores.sqlite import rows
+from dibs.stores.sqlite.desk import Later
 from dibs.stores.sqlite.rows import Lane, json_array
 from dibs.stores.sqlite.statements import statement
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from dibs.domain.job import Job
     from dibs.stores.sqlite.moment import Moment
+    from dibs.stores.sqlite.recent import Recent
 
 _LEVEL = {Order.PRIORITY: statement("lane_level_below"), Order.PRIORITY_ASC: statement("lane_level_above")}
 _START = {Order.PRIORITY: 1 << 31, Order.PRIORITY_ASC: -(1 << 31)}
@@ -40,12 +42,15 @@ class _Open(NamedTuple):
     next_due: int
 
 
-def claim(moment: Moment, requests: Iterable[ClaimRequest]) -> list[list[Job]]:
+def claim(moment: Moment, requests: Iterable[ClaimRequest]) -> Later[list[list[Job]]]:
     """Serve each request in turn."""
-    return [_take(moment, request, _pick(moment, request)) for request in requests]
+    taken = [_take(moment, request, _pick(moment, request)) for request in requests]
+    lanes = {row[1]: moment.lanes[row[1]] for found in taken for row in found}
+    recent = moment.recent
+    return Later(lambda: [_jobs(found, lanes, recent) for found in taken], sum(map(len, taken)))
 
 
-def _take(moment: Moment, request: ClaimRequest, seqs: list[int]) -> list[Job]:
+def _take(moment: Moment, request: ClaimRequest, seqs: list[int]) -> list[rows.Row]:
     if not seqs:
         return []
     picked = json_array(seqs)
@@ -53,9 +58,13 @@ def _take(moment: Moment, request: ClaimRequest, seqs: list[int]) -> list[Job]:
     moment.execute(_LOG, (picked,))
     # Reading afterwards is cheaper than RETURNING, which cannot join the payload; it is one transaction either way.
     found = {row[0]: row for row in moment.execute(_READ, (picked,))}
-    jobs = [rows.job(found[seq], moment.lanes) for seq in seqs]
-    for seq, job in zip(seqs, jobs, strict=True):
-        moment.recent.add(seq, job)
+    return [found[seq] for seq in seqs]
+
+
+def _jobs(found: list[rows.Row], lanes: dict[int, Lane], recent: Recent) -> list[Job]:
+    jobs = [rows.job(row, lanes) for row in found]
+    for row, job in zip(found, jobs, strict=True):
+        recent.add(row[0], job)
     return jobs
 
 

@@ -6,10 +6,10 @@ that are still exactly so; all others are read and judged anew by ``writing``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dibs.domain import transitions
-from dibs.domain.job import EventName, Job, Outcome, Status
+from dibs.domain.job import EventName, Job, Outcome
 from dibs.store import Written
 from dibs.stores.sqlite.rows import json_array, without_token
 from dibs.stores.sqlite.statements import statement
@@ -27,17 +27,12 @@ _LOG = statement("complete_log")
 _FEW = 4  # fewer than this alike in a larger batch are no quicker this way
 
 
-class _Alike(NamedTuple):
-    """What jobs must have in common to end in one statement."""
-
-    token: str
-    claimed: int | None
-    kept: int
-    result: bytes | None
+# What jobs must have in common to end in one statement: token, time of the claim, how long they are kept, result.
+_Alike = tuple[str, int | None, int, bytes | None]
 
 
-def complete(moment: Moment, writes: Sequence[Write]) -> dict[int, Written]:
-    """Complete what can be completed the quick way; say which of the writes that was."""
+def complete(moment: Moment, writes: Sequence[Write]) -> dict[int, Job]:
+    """Complete what can be completed the quick way; say which of the writes that was, and the jobs as they were."""
     if len({write.id for write in writes}) < len(writes):
         return {}  # a later write of a job must see what an earlier one left
     groups: dict[_Alike, list[tuple[int, int, Job]]] = {}
@@ -46,25 +41,28 @@ def complete(moment: Moment, writes: Sequence[Write]) -> dict[int, Written]:
         if recent is None or write.event is not EventName.COMPLETED:
             continue
         seq, job = recent
-        kept = job.keep.after(Status.COMPLETED)
+        kept = job.keep.completed
         # A unique key that this sets free may be asked for by an earlier write: such a job waits for its turn.
         if kept > 0 and job.unique_key is None and transitions.judge(job, write, moment.now) is Outcome.APPLIED:
-            alike = _Alike(job.lease_token, job.claimed_us, kept, write.result_json)
+            alike = (job.lease_token, job.claimed_us, kept, write.result_json)
             groups.setdefault(alike, []).append((place, seq, job))
-    done: dict[int, Written] = {}
+    done: dict[int, Job] = {}
     for alike, group in groups.items():
         if len(group) >= _FEW or len(writes) < _FEW:
             taken = _take(moment, alike, [seq for _, seq, _ in group])
-            for place, seq, job in group:
-                if seq in taken:
-                    after = transitions.apply(job, writes[place], moment.now)
-                    done[place] = Written(Outcome.APPLIED, without_token(after))
+            done.update((place, job) for place, seq, job in group if seq in taken)
     return done
 
 
+def completed(job: Job, write: Write, now: int) -> Written:
+    """Say what has become of one of those jobs."""
+    return Written(Outcome.APPLIED, without_token(transitions.apply(job, write, now)))
+
+
 def _take(moment: Moment, alike: _Alike, seqs: list[int]) -> set[int]:
+    token, claimed, kept, result = alike
     listed = json_array(seqs)
-    moment.execute(_TAKE, (listed, moment.now, moment.now + alike.kept, alike.result, alike.token, alike.claimed))
+    moment.execute(_TAKE, (listed, moment.now, moment.now + kept, result, token, claimed))
     changes = moment.connection.changes()
     if changes != len(seqs):
         if not changes:

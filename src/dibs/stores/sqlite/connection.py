@@ -30,6 +30,7 @@ _RESTART_PAGES = 16 * 1024 * 1024 // _PAGE  # … and from which writers and rea
 _RETRY_PAGES = _MOVE_PAGES // 4  # by how much it must have grown before that is tried again
 _RESTART_SECONDS = 0.1
 _CACHE_KIB = 16 * 1024
+_LOOK_AGAIN = 64  # how often a watcher asks before it makes sure that the file is still the same
 
 # What the connection itself may be to blame for: it is given up, and the next transaction gets a new one.
 _BROKEN = (
@@ -85,6 +86,7 @@ class Link:
         self._file: tuple[int, int] | None = None
         self._pages = 0
         self._tried_at = 0
+        self._asked = 0
 
     def connection(self) -> apsw.Connection:
         """Give the connection, ready for one transaction."""
@@ -96,6 +98,15 @@ class Link:
             self._open()
         assert self._connection is not None  # noqa: S101  # for the type checker
         return self._connection
+
+    def version(self) -> tuple[int, int]:
+        """Give a mark that changes with every commit by another connection. Asked for hundreds of times a second."""
+        self._asked += 1
+        connection = self._connection
+        if connection is None or self._asked % _LOOK_AGAIN == 0:
+            connection = self.connection()
+        [(version,)] = connection.execute("PRAGMA data_version")
+        return self.opened, version
 
     def _open(self) -> None:
         try:

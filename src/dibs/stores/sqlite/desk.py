@@ -23,17 +23,38 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LONG = 16  # jobs from which the making of an answer is worth a call into its event loop
+
+
+class Later(Generic[T]):
+    """An answer of which only the making is left, in Python and without the connection: its caller's thread does that.
+
+    If there is much to make, it begins while the writer waits for the disk, so that it costs no time of its own.
+    """
+
+    __slots__ = ("_made", "_make", "size")
+
+    def __init__(self, make: Callable[[], T], size: int) -> None:
+        self._make, self.size = make, size
+        self._made: T | None = None
+
+    def get(self) -> T:
+        """Make it, once."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
 
 class Work(Generic[T]):
     """What one caller wants done, and where the answer goes."""
 
     __slots__ = ("error", "future", "optional", "result", "run")
 
-    def __init__(self, run: Callable[[Moment], T], *, optional: bool = False) -> None:
+    def __init__(self, run: Callable[[Moment], T | Later[T]], *, optional: bool = False) -> None:
         self.run = run
         self.optional = optional  # not done at all if its caller has gone before it begins
         self.future: asyncio.Future[T] | None = None
-        self.result: T | None = None
+        self.result: T | Later[T] | None = None
         self.error: BaseException | None = None
 
     @property
@@ -45,6 +66,8 @@ class Work(Generic[T]):
         """Give the result, or raise what went wrong."""
         if self.error is not None:
             raise self.error
+        if isinstance(self.result, Later):
+            return self.result.get()
         return self.result  # type: ignore[return-value]  # set, once it has run without an error
 
 
@@ -58,7 +81,7 @@ class Desk:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    async def ask(self, run: Callable[[Moment], T], *, optional: bool = False) -> T:
+    async def ask(self, run: Callable[[Moment], T | Later[T]], *, optional: bool = False) -> T:
         """Leave work and wait for its answer. If the caller is cancelled, the work is done all the same."""
         work = Work(run, optional=optional)
         if not self._clock.threads:
@@ -107,11 +130,28 @@ class Desk:
     def _do(self, todo: list[Work[Any]]) -> None:
         # The lock is free but for a fork, which waits until no connection is open.
         with self._link.lock:
-            self._serve(todo)
+            try:
+                self._serve(todo)
+            except Exception as error:  # noqa: BLE001  # the thread must live on, and no caller wait for ever
+                for work in todo:
+                    work.error = error
 
     def _tidy(self) -> None:
         with self._link.lock:
             self._link.checkpoint()
+
+
+def prepare(done: Sequence[Work[Any]]) -> None:
+    """Before the commit: have long answers made by the time that it is through. If it fails, no one sees them."""
+    for work in done:
+        if work.future is not None and isinstance(work.result, Later) and work.result.size >= _LONG:
+            with suppress(RuntimeError):  # as in deliver
+                work.future.get_loop().call_soon_threadsafe(_make, work.result)
+
+
+def _make(later: Later[Any]) -> None:
+    with suppress(Exception):  # it is raised again, to the caller, when the answer is handed out
+        later.get()
 
 
 def deliver(done: Sequence[Work[Any]]) -> None:
@@ -129,7 +169,7 @@ def _deliver(works: list[Work[Any]]) -> None:
     for work in works:
         if work.future is None or work.future.done():
             continue
-        if work.error is not None:
-            work.future.set_exception(work.error)
-        else:
-            work.future.set_result(work.result)
+        try:
+            work.future.set_result(work.answer())
+        except Exception as error:  # noqa: BLE001  # it is the caller's, and reaches it
+            work.future.set_exception(error)

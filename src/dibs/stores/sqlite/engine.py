@@ -13,7 +13,8 @@ import apsw
 from dibs.domain.errors import NotSupported, StoreUnavailable
 from dibs.stores.sqlite import forks, migrate
 from dibs.stores.sqlite.connection import Link
-from dibs.stores.sqlite.desk import Desk, Work
+from dibs.stores.sqlite.desk import Desk, Later, Work, prepare
+from dibs.stores.sqlite.errors import translate
 from dibs.stores.sqlite.moment import Moment, StoreClock
 from dibs.stores.sqlite.recent import Recent
 from dibs.stores.sqlite.wake import Waiting
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from dibs.stores.sqlite.rows import Lane
 
 T = TypeVar("T")
+
+_MOST_LANES = 50_000  # that a process remembers; the others it looks up
 
 
 class Engine:
@@ -77,7 +80,7 @@ class Engine:
 
     # Transactions
 
-    async def write(self, run: Callable[[Moment], T], *, optional: bool = False) -> T:
+    async def write(self, run: Callable[[Moment], T | Later[T]], *, optional: bool = False) -> T:
         """Run in a write transaction, durable once it is answered."""
         self._check()
         return await self._writer.ask(run, optional=optional)
@@ -97,7 +100,7 @@ class Engine:
         self._check()
         await self._waiting.wait(request, timeout, self.read)
 
-    def run_on(self, connection: Any, run: Callable[[Moment], T]) -> T:
+    def run_on(self, connection: Any, run: Callable[[Moment], T | Later[T]]) -> T:
         """Run inside a transaction that the user has begun on a connection of their own; it is theirs to commit."""
         self._check()
         self._refuse_unfit(connection)
@@ -110,16 +113,16 @@ class Engine:
                 moment = self._moment(connection)
                 result = run(moment)
             except BaseException:
-                connection.execute("ROLLBACK TO dibs")
+                with suppress(apsw.Error):  # a full disk, for one, has rolled back everything already
+                    connection.execute("ROLLBACK TO dibs; RELEASE dibs")
                 raise
-            finally:
-                connection.execute("RELEASE dibs")
+            connection.execute("RELEASE dibs")
         except apsw.Error as error:
-            raise self._writer_link.failure(error) from error
+            raise translate(error, self.path) from error
         finally:
             connection.row_trace, connection.exec_trace = tracers
         self._waiting.announce(moment)  # early, and only a hint: the watcher sees the commit itself
-        return result
+        return result.get() if isinstance(result, Later) else result
 
     def _refuse_unfit(self, connection: Any) -> None:
         if not isinstance(connection, apsw.Connection) or getattr(connection, "is_async", False):
@@ -170,10 +173,13 @@ class Engine:
             moment = self._moment(connection, self._recent)
             for work in todo:
                 work.result = work.run(moment)
+            prepare(todo)
             connection.execute("COMMIT")
         except BaseException:
             self._roll_back(connection)
             raise
+        if len(self._lanes) > _MOST_LANES:
+            self._lanes.clear()
         self._lanes.update(moment.lanes)
         self._waiting.announce(moment)
 

@@ -15,7 +15,7 @@ _MOST_BYTES = 4096  # of params; larger ones are read again
 
 
 class Recent:
-    """Jobs as their claim left them, by id; the oldest are forgotten first."""
+    """Jobs as their claim left them, by id; the oldest are forgotten first. Any thread may add, the writer takes."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, tuple[int, Job]] = {}
@@ -26,7 +26,7 @@ class Recent:
             self._jobs.pop(job.id, None)
             self._jobs[job.id] = (seq, job)
             if len(self._jobs) > _MOST:
-                del self._jobs[next(iter(self._jobs))]
+                self._jobs.pop(next(iter(self._jobs), ""), None)
 
     def take(self, id: str) -> tuple[int, Job] | None:
         """Give what was remembered, and forget it."""

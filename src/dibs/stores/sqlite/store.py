@@ -43,7 +43,9 @@ def from_url(url: str, clock: Clock) -> SqliteStore:
     """Make a store of ``sqlite:///relative.db`` or ``sqlite:////absolute.db``."""
     path = unquote(url.removeprefix(_PREFIX))
     if not url.startswith(_PREFIX) or path in {"", ":memory:"} or "?" in url or "\0" in path:
-        raise InvalidRequest([Problem("url", f"{url!r} names no file: write sqlite:///jobs.db or sqlite:////tmp/jobs.db")])
+        raise InvalidRequest(
+            [Problem("url", f"{url!r} names no file: write sqlite:///jobs.db or sqlite:////tmp/jobs.db")]
+        )
     return SqliteStore(path, clock)
 
 

@@ -10,7 +10,8 @@ from dibs.domain import transitions
 from dibs.domain.job import FINISHED, EventName, Job, Outcome, Status
 from dibs.store import Written
 from dibs.stores.sqlite import rows
-from dibs.stores.sqlite.completing import complete
+from dibs.stores.sqlite.completing import complete, completed
+from dibs.stores.sqlite.desk import Later
 from dibs.stores.sqlite.removing import remove
 from dibs.stores.sqlite.rows import json_array
 from dibs.stores.sqlite.statements import statement
@@ -39,15 +40,20 @@ class _Entry:
         self.seq, self.lane, self.job, self.expires = seq, lane, job, expires
 
 
-def write(moment: Moment, writes: Sequence[Write]) -> list[Written]:
+def write(moment: Moment, writes: Sequence[Write]) -> Later[list[Written]]:
     """Apply each write that still holds; a later one sees what an earlier one left."""
     done = complete(moment, writes)
-    if not done:
-        return _Writing(moment, writes).answers
-    if len(done) == len(writes):
-        return [done[place] for place in range(len(writes))]
-    rest = iter(_Writing(moment, [write for place, write in enumerate(writes) if place not in done]).answers)
-    return [done[place] if place in done else next(rest) for place in range(len(writes))]
+    todo = [write for place, write in enumerate(writes) if place not in done]
+    answers = _Writing(moment, todo).answers if todo else []
+
+    def answer() -> list[Written]:
+        rest = iter(answers)
+        return [
+            completed(done[place], write, moment.now) if place in done else next(rest)
+            for place, write in enumerate(writes)
+        ]
+
+    return Later(answer, len(done))
 
 
 class _Writing:
