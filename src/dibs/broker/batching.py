@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -146,6 +145,9 @@ async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
     task = asyncio.get_running_loop().create_task(work)
     asyncio._unregister_task(task)  # noqa: SLF001 - hides it from asyncio.run, which cancels all that it sees
     while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait({task})
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
     return task.result()

@@ -149,6 +149,8 @@ def _judge_claim(job: Job, write: Write, ref: Ref, now: int) -> Outcome:
 
 def same_token(held: str, given: str) -> bool:
     """Compare two lease tokens, without telling by the time it takes how much of them is alike."""
+    if held is given:  # the very object that the claim was made with, in this process
+        return bool(held)
     if held.isascii() and given.isascii():  # as all that are made here are
         return bool(held) and compare_digest(held, given)
     return compare_digest(held.encode("utf-8", "surrogatepass"), given.encode("utf-8", "surrogatepass"))

@@ -54,7 +54,9 @@ CREATE TABLE dibs_job (
   unique_key      TEXT,
   batch_id        TEXT,
   error           BLOB,
-  result          BLOB
+  result          BLOB,
+  room            BLOB              -- zeros that a claim and its end make use of: a row that kept its size is written over
+                                    -- in its place, one that grew would split the full pages that it and its neighbours fill
 ) STRICT;
 
 CREATE INDEX dibs_job_batch ON dibs_job (batch_id, seq) WHERE batch_id IS NOT NULL;

@@ -42,7 +42,9 @@ CREATE TABLE dibs_job (
   unique_key      TEXT,
   batch_id        TEXT,
   error           BLOB,
-  result          BLOB
+  result          BLOB,
+  room            BLOB              -- zeros that a claim and its end make use of: a row that kept its size is written over
+                                    -- in its place, one that grew would split the full pages that it and its neighbours fill
 ) STRICT;
 
 -- No IN (...) in these conditions: SQLite would build the list anew for every row that changes.
