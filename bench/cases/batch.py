@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import cProfile
 import io
 import pstats
@@ -46,6 +47,7 @@ async def batch(run: Run) -> None:
             run.size(7, 3),
             {
                 "dibs broker, sqlite": partial(_ours, run, "sqlite", _through_broker, jobs, size),
+                "dibs broker, sqlite, settling with the next claim": partial(_ours, run, "sqlite", _ahead, jobs, size),
                 "bare apsw": partial(_bare, run, jobs, size),
                 "dibs store, sqlite": partial(_ours, run, "sqlite", _through_store, jobs, size),
                 "dibs broker, memory": partial(_ours, run, "memory", _through_broker, jobs, size),
@@ -123,6 +125,15 @@ async def _through_broker(store: Store, size: int, claimed: list[str]) -> None:
     while jobs := await claim(broker, size):
         claimed += [job.id for job in jobs]
         await settle(broker, jobs)
+
+
+async def _ahead(store: Store, size: int, claimed: list[str]) -> None:
+    """As a worker does it: what is done is settled while the next jobs are claimed, and both meet in one commit."""
+    broker = broker_over(store)
+    jobs = await claim(broker, size)
+    while jobs:
+        claimed += [job.id for job in jobs]
+        _, jobs = await asyncio.gather(settle(broker, jobs), claim(broker, size))
 
 
 async def _through_store(store: Store, size: int, claimed: list[str]) -> None:

@@ -152,8 +152,12 @@ class Store(Protocol):
         """List the queues that have jobs or are paused, by name."""
         ...
 
+    async def read(self, name: str) -> Document | None:
+        """Read one document."""
+        ...
+
     async def documents(self, prefix: str) -> list[Document]:
-        """Read the documents whose name begins so, by name. A whole name finds itself among them."""
+        """Read the documents whose name begins so, by name."""
         ...
 
     async def put(

@@ -7,8 +7,10 @@ import asyncio
 import pytest
 
 from dibs.broker.local import LONGEST_NAP, LocalBroker
+from dibs.broker.protocol import Ask
 from dibs.clock import FakeClock
 from dibs.domain.job import ClaimRequest, Job
+from dibs.domain.newjob import NewJob
 from dibs.domain.retry import Backoff
 from dibs.domain.settings import Config
 from dibs.stores.memory import MemoryStore
@@ -112,3 +114,38 @@ async def test_an_idle_wait_looks_once_a_poll():
 
     assert await claim(broker, wait=60) == []
     assert 30 <= len(calls) <= 33
+
+
+async def test_whoever_was_too_late_for_one_job_is_there_for_the_next():
+    """Ten wait, and each job wakes them all: the nine that come too late must not sleep through a burst."""
+    clock = FakeClock()
+    broker = LocalBroker(MemoryStore(clock), clock, Config.of())
+    got: list[str] = []
+
+    async def worker(name: str) -> None:
+        while len(got) < 20 or name not in got:  # in the burst, one job keeps a worker busy
+            if await broker.claim(Ask(worker_id=name, wait=600)):
+                got.append(name if len(got) >= 20 else "single")
+
+    workers = [asyncio.create_task(worker(f"w{n}")) for n in range(10)]
+    await turns()
+    for _ in range(20):
+        clock.advance(0.1)
+        await enqueue(broker)
+        await turns()
+    assert len(got) == 20
+
+    clock.advance(0.1)
+    await broker.enqueue([NewJob("t") for _ in range(10)])
+    await turns()  # and no time passes
+
+    assert sorted(got[20:]) == [f"w{n}" for n in range(10)]
+    for task in workers:
+        task.cancel()
+    await asyncio.gather(*workers, return_exceptions=True)
+
+
+async def turns() -> None:
+    """Let everyone do what can be done without time passing."""
+    for _ in range(100):
+        await asyncio.sleep(0)

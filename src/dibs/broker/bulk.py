@@ -47,15 +47,14 @@ class Bulk:
             return await self._matching(where, decide, dry_run=dry_run)
         if not dry_run:
             return await self.named(ids, decide)
+        _check_ids(ids)
         found = [job for job in await self._store.get(ids) if job is not None]
         matched = sum(job.status in FINISHED for job in found)
         return Changes(matched=matched, missing=len(ids) - len(found), dry_run=True)
 
     async def named(self, ids: Sequence[str], decide: Callable[[str], Write]) -> Changes:
         """Change the jobs that are named. If it is one alone, that it cannot be done is an error."""
-        problems = [p for i, id in enumerate(ids) for p in checks.check_id(f"ids[{i}]" if len(ids) > 1 else "id", id)]
-        if problems or not ids:
-            raise InvalidRequest(problems or [Problem("ids", "name at least one job")])
+        _check_ids(ids)
         written = await self._write([decide(id) for id in ids])
         if len(ids) == 1:
             _raise_unless_done(ids[0], written[0])
@@ -75,6 +74,12 @@ class Bulk:
             if cursor is None:
                 return total
             query = msgspec.structs.replace(query, cursor=cursor)
+
+
+def _check_ids(ids: Sequence[str]) -> None:
+    problems = [p for i, id in enumerate(ids) for p in checks.check_id(f"ids[{i}]" if len(ids) > 1 else "id", id)]
+    if problems or not ids:
+        raise InvalidRequest(problems or [Problem("ids", "name at least one job")])
 
 
 def _raise_unless_done(id: str, written: Written) -> None:

@@ -48,7 +48,7 @@ from dibs.domain.job import (
     WorkerInfo,
 )
 from dibs.domain.retry import micros
-from dibs.domain.settings import MAX_BATCH, MAX_CLAIM
+from dibs.domain.settings import MAX_BATCH, MAX_BATCH_BYTES, MAX_CLAIM
 from dibs.domain.validate import encode
 from dibs.store import PAUSED, Refusal, Written
 
@@ -81,7 +81,7 @@ class LocalBroker:
         self._config = config
         self._opened = False
         self._maintenance = Maintenance(store, clock, config)
-        self._inserts = Batcher[list[Draft], list[Job] | Refusal](store.insert, most=MAX_BATCH, weight=len)
+        self._inserts = Batcher[list[Draft], list[Job] | Refusal](store.insert, most=MAX_BATCH_BYTES, weight=_weight)
         self._claims = Batcher[ClaimRequest, list[Job]](
             store.claim, most=MAX_CLAIM, weight=lambda request: request.limit, give_back=self._release_abandoned
         )
@@ -116,11 +116,13 @@ class LocalBroker:
         request, wait = check_ask(ask, self._clock.token())
         await self._open()
         [jobs] = await self._claims.call([request])
-        if not jobs and await self._maintenance.found_any():
+        if not jobs and await self._maintenance.reap_any():
             # No reaper is needed: whoever finds nothing looks after the leases that ran out, and looks once more.
             [jobs] = await self._claims.call([request])
         if request.id is not None:
-            return jobs or await self._say_why_not(request.id)
+            if not jobs:
+                raise not_claimable(await self.explain(request.id))
+            return jobs
         return jobs or (await self._wait(request, wait) if wait > 0 else [])
 
     async def _wait(self, request: ClaimRequest, wait: float) -> list[Job]:
@@ -137,18 +139,17 @@ class LocalBroker:
             # Hints may come without end where others are busy: leases that ran out are looked after all the same.
             if not jobs and (not hinted or now - reaped >= self._config.reap_every):
                 reaped = now
-                if await self._maintenance.found_any():
+                if await self._maintenance.reap_any():
                     [jobs] = await self._claims.call([request])
             if jobs:
                 return jobs
-            in_vain = min(in_vain + 1, MANY) if hinted else 0
+            # A hint that is there at once, again and again, and comes to nothing must not become a loop. One that was
+            # waited for is no loop: others were faster this time, and whoever naps would miss the next.
+            at_once = now - asked < 0.001 * 2**in_vain
+            in_vain = min(in_vain + 1, MANY) if at_once else 0
             if in_vain > 1:
-                # A hint that keeps coming to nothing (others are faster, the filter is narrow) must not become a loop.
                 await self._clock.sleep(min(LONGEST_NAP, 0.001 * 2**in_vain, max(0.0, end - self._clock.monotonic())))
         return []
-
-    async def _say_why_not(self, id: str) -> list[Job]:
-        raise not_claimable(await self.explain(id))
 
     async def _release_abandoned(self, answers: list[list[Job]]) -> None:
         """Race: the caller gave up while its claim was on its way. Nobody holds the jobs, so give them back at once."""
@@ -305,7 +306,7 @@ class LocalBroker:
 
     async def read(self, name: str) -> Document | None:
         await self._open()
-        return next((d for d in await self._store.documents(name) if d.name == name), None)
+        return await self._store.read(name)
 
     async def put(
         self, name: str, value: bytes | None, *, expect: int | None = None, keep_us: int | None = None
@@ -339,6 +340,11 @@ class LocalBroker:
 
     async def migrate(self, *, dry_run: bool = False) -> list[str]:
         return await self._store.migrate(dry_run=dry_run)
+
+
+def _weight(drafts: Sequence[Draft]) -> int:
+    """Weigh a group so that a merged batch has neither more jobs nor more bytes than a single caller's may have."""
+    return sum(max(MAX_BATCH_BYTES // MAX_BATCH, len(draft.params_json)) for draft in drafts)
 
 
 def _mismatch(refusal: Refusal, drafts: Sequence[Draft]) -> IdempotencyMismatch:

@@ -37,7 +37,7 @@ class Maintenance:
         """Take away claims whose lease ran out; say how many."""
         return (await self._reap()).taken
 
-    async def found_any(self) -> bool:
+    async def reap_any(self) -> bool:
         """Reap; say whether any lease had run out, though another reaper may have been faster to take it away."""
         return (await self._reap()).found > 0
 

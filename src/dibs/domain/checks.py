@@ -186,11 +186,11 @@ def check_ref(ref: Any, where: str = "") -> list[Problem]:
     return problems + _check_encodable(f"{where}lease_token", token)
 
 
-def check_names(field: str, values: Any, least: int = 1) -> list[Problem]:
+def check_names(field: str, values: Any) -> list[Problem]:
     """Check a list of queue or task names."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         return [Problem(field, "must be a list of names")]
-    if not least <= len(values) <= MAX_NAMES:
+    if not 1 <= len(values) <= MAX_NAMES:
         return [Problem(field, f"must have between 1 and {MAX_NAMES} names; leave it out to mean all")]
     return [
         Problem(f"{field}[{i}]", problem.message)

@@ -256,7 +256,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
             return NEVER
         return max(now + self.delay_us, self.scheduled_us or 0)
 
-    def job(self, now: int, *, due: int | None = None) -> Job:
+    def job(self, now: int) -> Job:
         """Make the job that this draft becomes when it is inserted at ``now``."""
         return Job(
             self.id,
@@ -265,7 +265,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
             self.params_json,
             self.priority,
             Status.PENDING,
-            self.due(now) if due is None else due,
+            self.due(now),
             0,
             self.max_attempts,
             0,

@@ -233,6 +233,11 @@ def log(
     )
 
 
+def prune(job: Job, now: int) -> Event:
+    """Make the event that is left of a finished job whose time is over."""
+    return log(job, msgspec.structs.replace(job, events=job.events + 1), EventName.PRUNED, now)
+
+
 class Identity(NamedTuple):
     """Which job, if any, an enqueue names; and whether what it says fits that job."""
 

@@ -176,9 +176,12 @@ class MemoryStore:
         return picked
 
     def _wanted(self, request: ClaimRequest) -> Iterator[tuple[LaneKey, Heap]]:
-        for key, lane in self._table.lanes.items():
-            if request.wants(key[0], key[1]) and not self._paused(key[0]):
-                yield key, lane
+        queues = self._table.lanes if request.queues is None else dict.fromkeys(request.queues)
+        for queue in queues:
+            if not self._paused(queue):
+                for key, lane in self._table.lanes.get(queue, {}).items():
+                    if request.tasks is None or key.task in request.tasks:
+                        yield key, lane
 
     def _paused(self, queue: str) -> bool:
         return self._document(PAUSED + queue, self._high) is not None
@@ -230,7 +233,7 @@ class MemoryStore:
         row.events.append(event)
         self._table.change(row, after)
         if kept == 0:
-            self._prune(row, now)
+            self._bury(row, transitions.prune(row.job, now))
         return Written(outcome, _public(after))
 
     # Maintenance
@@ -251,12 +254,8 @@ class MemoryStore:
                 del self._documents[name]
             ended = self._table.ended.until(now, limit)
             for row in ended:
-                self._prune(row, now)
+                self._bury(row, transitions.prune(row.job, now))
             return len(ended)
-
-    def _prune(self, row: Row, now: int) -> None:
-        after = replace(row.job, events=row.job.events + 1)
-        self._bury(row, transitions.log(row.job, after, EventName.PRUNED, now))
 
     def _bury(self, row: Row, event: Event) -> None:
         self._gone[row.job.id] = [event]
@@ -331,16 +330,12 @@ class MemoryStore:
 
     def _counts(self, queue: str | None, now: int) -> Counts:
         totals = dict.fromkeys(Status, 0)
-        for (name, status), ids in self._table.states.items():
-            if queue in {None, name}:
+        due = 0
+        for name in self._table.states if queue is None else [queue]:
+            for status, ids in self._table.states.get(name, {}).items():
                 totals[status] += len(ids)
-        due = sum(
-            1
-            for (name, _, _), lane in self._table.lanes.items()
-            if queue in {None, name}
-            for row in lane.rows()
-            if row.job.due_us <= now
-        )
+            for lane in self._table.lanes.get(name, {}).values():
+                due += sum(1 for row in lane.rows() if row.job.due_us <= now)
         scheduled = totals[Status.PENDING] - due
         finished = (totals[Status.COMPLETED], totals[Status.FAILED], totals[Status.CANCELLED])
         exact = max(due, scheduled, totals[Status.CLAIMED], *finished) <= EXACT_COUNT
@@ -351,19 +346,22 @@ class MemoryStore:
         with self._lock:
             now = self._now()
             paused = {name.removeprefix(PAUSED) for name in self._documents if name.startswith(PAUSED)}
-            names = {name for name, _ in self._table.states} | set(filter(self._paused, paused))
-            infos = []
-            for name in sorted(names):
-                tops = [
-                    top[0]
-                    for key, lane in self._table.lanes.items()
-                    if key[0] == name and (top := lane.top()) is not None
-                ]
-                oldest = min((due for due in tops if due <= now), default=None)
-                infos.append(QueueInfo(name, self._counts(name, now), self._paused(name), oldest))
-            return infos
+            names = set(self._table.states) | set(filter(self._paused, paused))
+            return [
+                QueueInfo(name, self._counts(name, now), self._paused(name), self._oldest_due(name, now))
+                for name in sorted(names)
+            ]
+
+    def _oldest_due(self, queue: str, now: int) -> int | None:
+        tops = [lane.top() for lane in self._table.lanes.get(queue, {}).values()]
+        return min((top[0] for top in tops if top is not None and top[0] <= now), default=None)
 
     # Documents
+
+    async def read(self, name: str) -> Document | None:
+        """Read one document."""
+        with self._lock:
+            return self._document(name, self._now())
 
     async def documents(self, prefix: str) -> list[Document]:
         """Read the documents whose name begins so."""

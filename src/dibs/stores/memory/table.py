@@ -8,7 +8,7 @@ mostly such entries is built anew. So a claim looks at the tops of the lanes it 
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dibs.domain.job import FINISHED, Job, Status
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dibs.domain.job import Event
+
+Key = TypeVar("Key")
 
 _SLACK = 64  # stale entries that are not worth clearing away
 
@@ -102,10 +104,10 @@ class Table:
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
         self.order: list[tuple[int, str]] = []  # by seq; rows that are gone are cleared away now and then
-        self.lanes: dict[LaneKey, Heap] = {}
+        self.lanes: dict[str, dict[LaneKey, Heap]] = {}  # by queue
         self.leases = Heap()
         self.ended = Heap()
-        self.states: dict[tuple[str, Status], set[str]] = {}
+        self.states: dict[str, dict[Status, set[str]]] = {}  # ids by queue and status
         self.keys: dict[str, str] = {}
         self.unique: dict[str, str] = {}  # of unfinished jobs
         self._last_seq = 0
@@ -143,7 +145,7 @@ class Table:
 
     def _enter(self, row: Row) -> None:
         job = row.job
-        self.states.setdefault((job.queue, job.status), set()).add(job.id)
+        self.states.setdefault(job.queue, {}).setdefault(job.status, set()).add(job.id)
         if job.unique_key and job.status not in FINISHED:
             self.unique[job.unique_key] = job.id
         if job.status is Status.CLAIMED:
@@ -151,14 +153,14 @@ class Table:
         elif job.status in FINISHED:
             self.ended.enter(row.expires_us, row)
         else:
-            self.lanes.setdefault(_lane(job), Heap()).enter(job.due_us, row)
+            self.lanes.setdefault(job.queue, {}).setdefault(_lane(job), Heap()).enter(job.due_us, row)
 
     def _leave(self, row: Row) -> None:
         job = row.job
-        state = self.states[job.queue, job.status]
-        state.discard(job.id)
-        if not state:
-            del self.states[job.queue, job.status]
+        states = self.states[job.queue]
+        states[job.status].discard(job.id)
+        if not states[job.status]:
+            _drop(self.states, job.queue, job.status)
         if job.unique_key and job.status not in FINISHED:
             del self.unique[job.unique_key]
         if job.status is Status.CLAIMED:
@@ -166,10 +168,17 @@ class Table:
         elif job.status in FINISHED:
             self.ended.leave(row)
         else:
-            lane = self.lanes[_lane(job)]
+            lane = self.lanes[job.queue][_lane(job)]
             lane.leave(row)
             if not lane.live:
-                del self.lanes[_lane(job)]
+                _drop(self.lanes, job.queue, _lane(job))
+
+
+def _drop(index: dict[str, dict[Key, Any]], queue: str, key: Key) -> None:
+    """Take out what is empty, so that queues which come and go leave nothing behind."""
+    del index[queue][key]
+    if not index[queue]:
+        del index[queue]
 
 
 def _lane(job: Job) -> LaneKey:

@@ -32,6 +32,19 @@ async def put(store: Store, name: str, value: bytes, *, expect: int | None = Non
 class DocumentSuite(Suite):
     """Whatever else must be kept."""
 
+    async def test_read_finds_one_document_by_its_whole_name(self, store: Store, clock: FakeClock) -> None:
+        await store.put("once/a", b"1")
+        await store.put("once/ab", b"2")
+        await store.put("brief", b"3", keep_us=10 * SECOND)
+
+        assert [document and document.value for document in [await store.read("once/a")]] == [b"1"]
+        assert await store.read("once/") is None
+        assert await store.read("nowhere") is None
+        assert await store.read("brief") is not None
+
+        clock.advance(10)
+        assert await store.read("brief") is None
+
     async def test_put_writes_a_document(self, store: Store, clock: FakeClock) -> None:
         document = await put(store, "a/b", b"value")
 
