@@ -31,7 +31,9 @@ BACKLOG = 20  # the producer rests while this many are waiting
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="./dev demo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, help="how long (until Ctrl-C on a terminal, else 12)")
     parser.add_argument("--no-kill", action="store_true", help="let all worker processes live")
     parser.add_argument("--json", action="store_true", help="print only the summary, as JSON")
