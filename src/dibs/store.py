@@ -1,8 +1,8 @@
 """The boundary to a database: what a store must be able to do, and nothing more.
 
 A store is told what was decided (drafts, claim requests, writes) and orders, locks, compares and writes. It decides
-nothing about retries, exhaustion or validity. Everything is a batch; each item, or each group of drafts, is answered for
-itself and is all or nothing. Every change of a job and its event are one atomic step. All times are microseconds of
+nothing about retries, exhaustion or validity. Everything is a batch; each item, or each group of drafts, is answered
+for itself and is all or nothing. Every change of a job and its event are one atomic step. All times are microseconds of
 the store's own clock, which never runs backwards: it stands still if the machine's clock is set back.
 
 The methods may be called from any thread and any event loop of the process that opened the store. To write a store of
@@ -118,7 +118,7 @@ class Store(Protocol):
         ...
 
     async def prune(self, limit: int) -> int:
-        """Remove up to so many finished jobs whose time is over, and expired documents and events; say how many jobs."""
+        """Remove up to so many finished jobs whose time is over, and old documents and events; say how many jobs."""
         ...
 
     async def wait(self, request: ClaimRequest, timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""Every Python snippet of the README and the docs is run, page by page, as a reader would run them one after another."""
+"""Every Python snippet of the README and the docs is run, page by page, as a reader would run them in turn."""
 
 import os
 import re

@@ -161,7 +161,7 @@ def check_trace(trace: Any) -> list[Problem]:
 
 
 def is_ref(ref: Any) -> bool:
-    """Say whether this is the name of a claim as nearly all are; if not, ``check_ref`` says what is wrong, if anything."""
+    """Say whether this is the name of a claim, quickly; if not, ``check_ref`` says what is wrong, if anything."""
     return (
         type(ref) is Ref
         and type(ref.id) is str

@@ -7,7 +7,7 @@ from dibs.domain.job import NEVER, Explanation, Job, Status
 from dibs.domain.retry import SECOND
 
 
-def explain(job: Job, *, paused: bool, now: int) -> Explanation:
+def explain(job: Job, *, paused: bool, now: int) -> Explanation:  # noqa: PLR0911 - one for each reason
     """Say why a job is not running now, by the state it is in."""
     if job.status is Status.CLAIMED:
         left = ((job.lease_expires_us or now) - now) / SECOND

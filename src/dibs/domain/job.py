@@ -144,7 +144,7 @@ def _time(us: int | None) -> datetime | None:
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):
-    """One piece of work, as it stood when it was read. Names ending in ``_us`` are microseconds by the store's clock."""
+    """One piece of work, as it stood when read. Names ending in ``_us`` are microseconds of the store's time."""
 
     id: str
     queue: str

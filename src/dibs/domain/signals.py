@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dibs.domain.retry import Duration
 
 
-class Signal(Exception):  # noqa: N818 - these are verdicts, not errors
+class Signal(Exception):
     """The root of the verdicts; obeyed and swallowed when a claim is left."""
 
 

@@ -1,7 +1,7 @@
-"""Every transition of a job, as pure functions: what is asked becomes a decided write, and a write becomes the next state.
+"""Every transition of a job, as pure functions: what is asked becomes a decided write, and that becomes the next state.
 
-A ``Write`` can only be built by the functions below, so a store never sees one that is not legal. A store finds the job,
-asks ``judge`` whether the write still holds, and if it does puts down what ``apply`` says, with one event, in one
+A ``Write`` can only be built by the functions below, so a store never sees one that is not legal. A store finds the
+job, asks ``judge`` whether the write still holds, and if it does puts down what ``apply`` says, with one event, in one
 atomic step. Stores that compare and write on the server (SQL, Lua) do the same there, and the conformance suite holds
 them to what is written here.
 """
@@ -246,7 +246,7 @@ class Identity(NamedTuple):
 
 
 def identify(draft: Draft, by_id: Job | None, by_key: Job | None, by_unique: Job | None) -> Identity:
-    """Decide whether an enqueue is new, a duplicate or a mismatch. ``by_unique`` is the unfinished holder of its key."""
+    """Decide whether an enqueue is new, a duplicate or a mismatch; ``by_unique`` is its unique key's unfinished holder."""
     named = [(field, job) for field, job in (("id", by_id), ("idempotency_key", by_key)) if job is not None]
     for field, job in named:
         if (job.task, job.queue, job.params_json) != (draft.task, draft.queue, draft.params_json):

@@ -1,4 +1,4 @@
-"""The memory store: one critical section, no durability; for tests, for one process, and the oracle for all the others."""
+"""The memory store: one critical section, nothing durable; for tests, for one process, and the others' oracle."""
 
 from __future__ import annotations
 

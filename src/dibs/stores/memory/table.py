@@ -1,7 +1,7 @@
 """Jobs in memory, and the indexes that keep every question about them cheap.
 
-Pending jobs wait in lanes, one for each queue, task and priority, each a heap by due time and enqueue order. Entries of a
-heap are never searched for: one whose row has moved on since is skipped when it comes to the top, and a heap that is
+Pending jobs wait in lanes, one for each queue, task and priority, each a heap by due time and enqueue order. Entries of
+a heap are never searched for: one whose row has moved on since is skipped when it comes to the top, and a heap that is
 mostly such entries is built anew. So a claim looks at the tops of the lanes it wants, however many jobs lie below.
 """
 
