@@ -246,7 +246,7 @@ class Identity(NamedTuple):
 
 
 def identify(draft: Draft, by_id: Job | None, by_key: Job | None, by_unique: Job | None) -> Identity:
-    """Decide whether an enqueue is new, a duplicate or a mismatch; ``by_unique`` is its unique key's unfinished holder."""
+    """Decide whether an enqueue is new, a duplicate or a mismatch; ``by_unique``: who holds its unique key."""
     named = [(field, job) for field, job in (("id", by_id), ("idempotency_key", by_key)) if job is not None]
     for field, job in named:
         if (job.task, job.queue, job.params_json) != (draft.task, draft.queue, draft.params_json):

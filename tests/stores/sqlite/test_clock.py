@@ -1,10 +1,44 @@
 """The store's clock: it never runs backwards, in any process that shares the file."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
+import pytest_asyncio
+
 from dibs.clock import FakeClock
+from dibs.domain.job import Extension, Outcome
 from dibs.stores.sqlite import SqliteStore
-from dibs.testing.conformance.builders import claim, claim_one, enqueue, ids, new_job, one
+from dibs.stores.sqlite.moment import Moment
+from dibs.testing.conformance.builders import (
+    claim,
+    claim_one,
+    completed,
+    enqueue,
+    enqueue_and_claim,
+    expired,
+    ids,
+    new_job,
+    one,
+    settle,
+)
+
+HOUR = 3600
+SECOND = 1_000_000
+
+
+@pytest.fixture
+def other_clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest_asyncio.fixture
+async def other(path: Path, other_clock: FakeClock) -> AsyncIterator[SqliteStore]:
+    """The same file, in what might be another process."""
+    other = SqliteStore(path, other_clock)
+    await other.open()
+    yield other
+    await other.close()
 
 
 async def test_jobs_stay_claimable_and_in_order_if_the_clock_is_set_back(store: SqliteStore, clock: FakeClock) -> None:
@@ -42,3 +76,87 @@ async def test_a_store_that_is_opened_again_goes_on_from_its_newest_job(path: Pa
 
     assert (await claim_one(store)).id == "a"
     await store.close()
+
+
+async def test_a_jump_that_one_process_saw_only_while_reading_is_forgotten(
+    store: SqliteStore, other: SqliteStore, clock: FakeClock, other_clock: FakeClock
+) -> None:
+    job = await enqueue_and_claim(other, new_job("a"), lease=60)
+    clock.advance(HOUR)
+    assert ids(await store.expired(10)) == ["a"]
+    await store.get(["a"])
+    clock.advance(-HOUR)
+    for each in (clock, other_clock):
+        each.advance(30)
+    assert await other.extend([Extension(job.ref)]) == [Outcome.APPLIED]
+
+    for n in range(5):  # nor does it creep forward again, write by write
+        await enqueue(store, new_job(f"{n}"))
+        assert await store.expired(10) == []
+        assert abs(await store.now() - other_clock.now()) <= SECOND
+
+
+async def test_a_jump_in_which_one_process_wrote_is_shared(
+    store: SqliteStore, other: SqliteStore, clock: FakeClock, other_clock: FakeClock
+) -> None:
+    job = await enqueue_and_claim(other, new_job("a"), lease=60)
+    mine = await enqueue_and_claim(store, new_job("b"))
+    clock.advance(HOUR)
+    await settle(store, completed(mine))
+    jumped = clock.now()
+    clock.advance(-HOUR)
+    assert await other.extend([Extension(job.ref)]) == [Outcome.APPLIED]
+    for each in (clock, other_clock):
+        each.advance(120)
+
+    assert await store.now() == await other.now() == jumped
+    assert await store.expired(10) == await other.expired(10) == []
+
+
+async def test_the_time_is_written_down_at_most_twice_a_second(store: SqliteStore, clock: FakeClock) -> None:
+    def written(moment: Moment) -> int:
+        return int(moment.rows("SELECT high FROM dibs_clock")[0][0])
+
+    marks = set()
+    for n in range(20):
+        clock.advance(0.1)
+        await enqueue(store, new_job(f"{n}"))
+        marks.add(await store._engine.read(written))
+
+    assert len(marks) <= 4
+    assert max(marks) > clock.now() - SECOND
+
+
+async def test_what_a_process_wrote_is_never_later_than_its_clock(store: SqliteStore, clock: FakeClock) -> None:
+    await enqueue(store, new_job("a"))
+    clock.advance(0.4)
+    job = await claim_one(store)
+    clock.advance(-HOUR)
+
+    assert await store.now() == job.claimed_us
+
+
+async def test_a_jump_is_forgotten_before_anything_is_taken_away(
+    store: SqliteStore, other: SqliteStore, clock: FakeClock
+) -> None:
+    job = await enqueue_and_claim(other, new_job("a"), lease=60)
+    clock.advance(HOUR)
+    seen = await store.expired(10)
+    clock.advance(-HOUR)
+    assert await other.extend([Extension(job.ref)]) == [Outcome.APPLIED]  # at once: the mark in the file does not move
+
+    assert await settle(store, *[expired(late, clock) for late in seen]) == [Outcome.LOST]
+    assert await store.expired(10) == []
+
+
+async def test_a_process_that_has_the_file_to_itself_never_sees_time_run_back(
+    store: SqliteStore, clock: FakeClock
+) -> None:
+    clock.advance(HOUR)
+    before = await store.now()
+    clock.advance(-HOUR)
+    assert await store.now() == before
+    await enqueue(store, new_job("a"))
+
+    assert await store.now() == before
+    assert (await claim_one(store)).claimed_us == before

@@ -1,14 +1,17 @@
 """Lanes: their bounds are bounds, claims correct them, and the order is exact whatever they are."""
 
+import asyncio
 from random import Random
+from typing import Any
 
 import pytest
 
 from dibs.clock import FakeClock
 from dibs.domain.job import NEVER, Order
 from dibs.domain.transitions import cancel
-from dibs.stores.sqlite import SqliteStore
+from dibs.stores.sqlite import SqliteStore, claiming
 from dibs.stores.sqlite.moment import Moment
+from dibs.stores.sqlite.reading import peek
 from dibs.testing.conformance.builders import claim, claim_one, enqueue, ids, new_job, one, pause, released, settle
 
 
@@ -96,6 +99,55 @@ async def test_lanes_are_merged_exactly(store: SqliteStore, clock: FakeClock, se
         waiting = [entry for entry in waiting if entry not in due]
         await check_bounds(store)
         clock.advance(random.choice([0, 0.5, 1]))
+
+
+async def expects(store: SqliteStore, **asked: Any) -> int:
+    """Say when a waiter is told to look."""
+    return await store._engine.read(lambda moment: peek(moment, one(**asked)))
+
+
+@pytest.mark.parametrize("order", Order)
+async def test_a_waiter_is_not_told_to_look_where_nothing_is_left(
+    store: SqliteStore, clock: FakeClock, order: Order
+) -> None:
+    await enqueue(store, new_job("a"), new_job("b", task="other"), new_job("c", delay=60))
+    assert await expects(store, order=order) == clock.now()
+    while await claim(store, order=order):
+        pass
+
+    assert await expects(store, order=order) == clock.now() + 60_000_000
+    assert await expects(store, order=order, queues=("default",)) == clock.now() + 60_000_000
+    assert await expects(store, order=order, tasks=("other",)) == NEVER
+
+
+async def test_waiters_of_different_orders_are_looked_after_apart(store: SqliteStore) -> None:
+    waiting = [asyncio.ensure_future(store.wait(one(order=order), 3600)) for order in Order]
+    await asyncio.sleep(0)
+    assert len(store._engine._waiting._groups()) == len(Order)
+    await enqueue(store, new_job("a"))
+
+    await asyncio.gather(*waiting)
+
+
+@pytest.mark.parametrize("order", [Order.PRIORITY, Order.PRIORITY_ASC])
+@pytest.mark.parametrize("queues", [None, ("default",)])
+async def test_priorities_in_which_nothing_is_due_cost_no_statement_each(
+    store: SqliteStore, order: Order, queues: tuple[str, ...] | None
+) -> None:
+    await enqueue(store, *[new_job(priority=n, delay=60) for n in range(-300, 300)])
+    await enqueue(store, new_job("a", priority=7), new_job("b", priority=-7))
+
+    def traced(moment: Moment) -> list[str]:
+        statements: list[str] = []
+        moment.connection.exec_trace = lambda _cursor, sql, _bindings: not statements.append(sql)  # type: ignore[func-returns-value]
+        try:
+            claiming.claim(moment, [one(order=order, queues=queues)])
+        finally:
+            moment.connection.exec_trace = None
+        return statements
+
+    assert len(await store._engine.write(traced)) < 12
+    assert ids(await claim(store, order=order)) == ["b" if order is Order.PRIORITY else "a"]
 
 
 async def test_random_gives_every_due_job_a_chance(store: SqliteStore) -> None:

@@ -17,11 +17,11 @@ ONE_JOB = "SEARCH dibs_job USING INTEGER PRIMARY KEY (rowid=?)"
 WHOLE = ["SEARCH job USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH payload USING INTEGER PRIMARY KEY (rowid=?)"]
 
 HOT = {
-    "newest": ["SCAN dibs_job"],  # backwards by rowid, and ends at the first
+    "clock_read": ["SCAN dibs_clock", "SCAN dibs_job"],  # one row; backwards by rowid, and ends at the first
+    "clock_write": ["SEARCH dibs_clock USING INTEGER PRIMARY KEY (rowid=?)"],
     "lane_find": ["SEARCH dibs_lane USING INDEX dibs_lane_name (queue=? AND task=? AND priority=?)"],
-    "lane_level_below": ["SEARCH dibs_lane USING COVERING INDEX dibs_lane_due (priority<?)"],
-    "lane_level_above": ["SEARCH dibs_lane USING COVERING INDEX dibs_lane_due (priority>?)"],
-    "lane_due": ["SEARCH dibs_lane USING COVERING INDEX dibs_lane_due (priority=? AND next_due<?)"],
+    "lane_due": ["SCAN dibs_lane USING COVERING INDEX dibs_lane_due"],  # best first, and ends when there is enough
+    "lane_due_asc": ["SCAN dibs_lane USING COVERING INDEX dibs_lane_due"],
     "lane_due_of": ["SEARCH dibs_lane USING INDEX dibs_lane_name (queue=?)"],
     "lane_waiting": ["SCAN dibs_lane USING COVERING INDEX dibs_lane_due"],  # lanes in which something waits, no others
     "lane_waiting_of": ["SEARCH dibs_lane USING INDEX dibs_lane_name (queue=?)"],

@@ -82,3 +82,12 @@ async def test_writes_of_one_call_take_their_turns(store: SqliteStore) -> None:
     assert await settle(store, completed(old), cancel("old"), redrive("new")) == [
         Outcome.LOST, Outcome.APPLIED, Outcome.APPLIED,
     ]  # fmt: skip
+
+
+async def test_jobs_between_those_that_were_picked_are_left_alone(store: SqliteStore) -> None:
+    await enqueue(store, *[new_job(f"{n}", task="ab"[n % 2]) for n in range(12)])
+    taken = await claim(store, tasks=("a",))
+    assert await settle(store, *[completed(job) for job in taken]) == [Outcome.APPLIED] * 6
+
+    assert [job.id for job in await claim(store)] == ["1", "3", "5", "7", "9", "11"]
+    assert [event.event for event in await store.log("10")] == ["enqueued", "claimed", "completed"]

@@ -75,19 +75,33 @@ async def test_an_error_reaches_only_its_cause(store: SqliteStore) -> None:
     assert [(job.id, job.task) for job in await claim(store)] == [("a", "new"), ("b", "newer")]
 
 
-async def test_a_claim_whose_caller_has_gone_is_not_made(store: SqliteStore) -> None:
-    await enqueue(store, new_job("a"))
+async def test_what_was_asked_is_done_though_its_caller_has_gone(store: SqliteStore) -> None:
     async with Gate(store):
-        claiming = asyncio.ensure_future(store.claim([one()]))
-        inserting = asyncio.ensure_future(enqueue(store, new_job("b")))
+        inserting = asyncio.ensure_future(enqueue(store, new_job("a")))
         await asyncio.sleep(0)
-        claiming.cancel()
         inserting.cancel()
-    for task in (claiming, inserting):
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    with pytest.raises(asyncio.CancelledError):
+        await inserting
 
-    assert ids(await claim(store)) == ["a", "b"]
+    assert ids(await claim(store)) == ["a"]
+
+
+async def test_nothing_after_a_commit_makes_it_run_again(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await enqueue(store, *[new_job(f"{n}") for n in range(4)])
+
+    def broken(_: Moment) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(store._engine._waiting, "announce", broken)
+    async with Gate(store):
+        claiming = [asyncio.ensure_future(claim(store, limit=1)) for _ in range(2)]
+        await asyncio.sleep(0)
+
+    assert [ids(await each) for each in claiming] == [["0"], ["1"]]
+    assert (await store.counts()).claimed == 2
+    assert any("ZeroDivisionError" in (record.exc_text or "") for record in caplog.records)
 
 
 def test_a_loop_that_is_closed_takes_nothing_with_it(path: Path, clock: FakeClock) -> None:

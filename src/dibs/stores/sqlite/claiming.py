@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from heapq import merge
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,15 +14,17 @@ from dibs.stores.sqlite.rows import Lane, json_array
 from dibs.stores.sqlite.statements import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable
 
     from dibs.domain.job import Job
     from dibs.stores.sqlite.moment import Moment
     from dibs.stores.sqlite.recent import Recent
 
-_LEVEL = {Order.PRIORITY: statement("lane_level_below"), Order.PRIORITY_ASC: statement("lane_level_above")}
-_START = {Order.PRIORITY: 1 << 31, Order.PRIORITY_ASC: -(1 << 31)}
+LANE_ORDERS = (Order.PRIORITY, Order.PRIORITY_ASC)
+"""Orders in which a claim goes from lane to lane, and corrects their bounds; in others it looks at all that is due."""
+
 _LANES_DUE = statement("lane_due")
+_LANES_DUE_ASC = statement("lane_due_asc")
 _LANES_DUE_OF = statement("lane_due_of")
 _LANE_SET = statement("lane_set")
 _PICK = statement("claim_pick")
@@ -63,17 +66,16 @@ def _take(moment: Moment, request: ClaimRequest, seqs: list[int]) -> list[rows.R
 
 def _jobs(found: list[rows.Row], lanes: dict[int, Lane], recent: Recent) -> list[Job]:
     jobs = [rows.job(row, lanes) for row in found]
-    for row, job in zip(found, jobs, strict=True):
-        recent.add(row[0], job)
+    recent.add((row[0], job) for row, job in zip(found, jobs, strict=True))
     return jobs
 
 
 def _pick(moment: Moment, request: ClaimRequest) -> list[int]:
     if request.id is not None:
         return _pick_one(moment, request, request.id)
-    if request.order in _LEVEL:
+    if request.order in LANE_ORDERS:
         return _pick_best(moment, request)
-    lanes = json_array([lane.id for _, lanes in _levels(moment, request) for lane, _ in lanes])
+    lanes = json_array([lane.id for level in _levels(moment, request) for lane, _ in level])
     left = request.min_attempts_left
     if request.order is Order.RANDOM:
         [(total,)] = moment.rows(_COUNT, lanes, moment.now, left)
@@ -95,35 +97,38 @@ def _pick_one(moment: Moment, request: ClaimRequest, id: str) -> list[int]:
 def _pick_best(moment: Moment, request: ClaimRequest) -> list[int]:
     """Take level by level, the best first: within one, lanes are merged by due time and enqueue order."""
     picked: list[int] = []
-    for _, lanes in _levels(moment, request):
-        picked += _merge(moment, lanes, request.limit - len(picked), request.min_attempts_left)
-        if len(picked) == request.limit:
-            break
+    with closing(_levels(moment, request)) as levels:
+        for level in levels:
+            picked += _merge(moment, level, request.limit - len(picked), request.min_attempts_left)
+            if len(picked) == request.limit:
+                break
     return picked
 
 
-def _levels(moment: Moment, request: ClaimRequest) -> Iterator[tuple[int, Iterable[_Open]]]:
+def _levels(moment: Moment, request: ClaimRequest) -> Generator[Iterable[_Open], None, None]:
     """Give each priority's lanes that may have due jobs, earliest bound first, no more of them than are asked for."""
     tasks = None if request.tasks is None else json_array(request.tasks)
+    upwards = request.order is Order.PRIORITY_ASC
     if request.queues is not None:
         queues = json_array([queue for queue in request.queues if queue not in moment.paused])
         lanes = [_Open(Lane(*row[:4]), row[4]) for row in moment.rows(_LANES_DUE_OF, queues, moment.now, tasks)]
-        sign = 1 if request.order is Order.PRIORITY_ASC else -1
-        lanes.sort(key=lambda found: (sign * found.lane.priority, found.next_due))
-        yield from groupby(lanes, key=lambda found: found.lane.priority)
+        lanes.sort(key=lambda found: (found.lane.priority if upwards else -found.lane.priority, found.next_due))
+        yield from (level for _, level in groupby(lanes, _priority))
         return
-    order = request.order if request.order in _LEVEL else Order.PRIORITY
-    level = _START[order]
-    while below := moment.execute(_LEVEL[order], (level,)).fetchone():
-        level = below[0]
-        yield level, _lanes_of(moment, level, tasks)
+    cursor = moment.execute(_LANES_DUE_ASC if upwards else _LANES_DUE, (moment.now, tasks))
+    try:
+        found = (_Open(Lane(*names), next_due) for *names, next_due in cursor)
+        levels = groupby((each for each in found if each.lane.queue not in moment.paused), _priority)
+        if upwards:
+            yield from (reversed(list(level)) for _, level in levels)
+        else:
+            yield from (level for _, level in levels)
+    finally:
+        cursor.close()  # a walk that is left open would hold its snapshot, and so the WAL, beyond the commit
 
 
-def _lanes_of(moment: Moment, level: int, tasks: str | None) -> Iterator[_Open]:
-    for *names, next_due in moment.execute(_LANES_DUE, (level, moment.now, tasks)):
-        lane = Lane(*names)
-        if lane.queue not in moment.paused:
-            yield _Open(lane, next_due)
+def _priority(found: _Open) -> int:
+    return found.lane.priority
 
 
 class _Seen(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dibs.domain import transitions
 from dibs.domain.job import EventName, Job, Outcome
 from dibs.store import Written
-from dibs.stores.sqlite.rows import json_array, without_token
+from dibs.stores.sqlite.rows import json_array, strip_token
 from dibs.stores.sqlite.statements import statement
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _TAKE = statement("complete_take")
 _TAKEN = statement("complete_taken")
 _LOG = statement("complete_log")
 
-_FEW = 4  # fewer than this alike in a larger batch are no quicker this way
+_WORTHWHILE = 4  # fewer than this alike in a larger batch are no quicker this way
 
 
 # What jobs must have in common to end in one statement: token, time of the claim, how long they are kept, result.
@@ -35,9 +35,9 @@ def complete(moment: Moment, writes: Sequence[Write]) -> dict[int, Job]:
     """Complete what can be completed the quick way; say which of the writes that was, and the jobs as they were."""
     if len({write.id for write in writes}) < len(writes):
         return {}  # a later write of a job must see what an earlier one left
+    remembered = moment.recent.take([write.id for write in writes])
     groups: dict[_Alike, list[tuple[int, int, Job]]] = {}
-    for place, write in enumerate(writes):
-        recent = moment.recent.take(write.id)
+    for place, (write, recent) in enumerate(zip(writes, remembered, strict=True)):
         if recent is None or write.event is not EventName.COMPLETED:
             continue
         seq, job = recent
@@ -48,7 +48,7 @@ def complete(moment: Moment, writes: Sequence[Write]) -> dict[int, Job]:
             groups.setdefault(alike, []).append((place, seq, job))
     done: dict[int, Job] = {}
     for alike, group in groups.items():
-        if len(group) >= _FEW or len(writes) < _FEW:
+        if len(group) >= _WORTHWHILE or len(writes) < _WORTHWHILE:
             taken = _take(moment, alike, [seq for _, seq, _ in group])
             done.update((place, job) for place, seq, job in group if seq in taken)
     return done
@@ -56,7 +56,7 @@ def complete(moment: Moment, writes: Sequence[Write]) -> dict[int, Job]:
 
 def completed(job: Job, write: Write, now: int) -> Written:
     """Say what has become of one of those jobs."""
-    return Written(Outcome.APPLIED, without_token(transitions.apply(job, write, now)))
+    return Written(Outcome.APPLIED, strip_token(transitions.apply(job, write, now)))
 
 
 def _take(moment: Moment, alike: _Alike, seqs: list[int]) -> set[int]:

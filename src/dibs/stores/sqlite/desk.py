@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LONG = 16  # jobs from which the making of an answer is worth a call into its event loop
+_WORTH_A_CALL = 16  # jobs from which the making of an answer is worth a call into its event loop
 
 
 class Later(Generic[T]):
@@ -48,19 +48,13 @@ class Later(Generic[T]):
 class Work(Generic[T]):
     """What one caller wants done, and where the answer goes."""
 
-    __slots__ = ("error", "future", "optional", "result", "run")
+    __slots__ = ("error", "future", "result", "run")
 
-    def __init__(self, run: Callable[[Moment], T | Later[T]], *, optional: bool = False) -> None:
+    def __init__(self, run: Callable[[Moment], T | Later[T]]) -> None:
         self.run = run
-        self.optional = optional  # not done at all if its caller has gone before it begins
         self.future: asyncio.Future[T] | None = None
         self.result: T | Later[T] | None = None
         self.error: BaseException | None = None
-
-    @property
-    def pointless(self) -> bool:
-        """Say whether no one wants it any more."""
-        return self.optional and self.future is not None and self.future.cancelled()
 
     def answer(self) -> T:
         """Give the result, or raise what went wrong."""
@@ -81,9 +75,9 @@ class Desk:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    async def ask(self, run: Callable[[Moment], T | Later[T]], *, optional: bool = False) -> T:
+    async def ask(self, run: Callable[[Moment], T | Later[T]]) -> T:
         """Leave work and wait for its answer. If the caller is cancelled, the work is done all the same."""
-        work = Work(run, optional=optional)
+        work = Work(run)
         if not self._clock.threads:
             if self._closed:
                 raise StoreUnavailable("the store is closed", hint="Open it again, or close it later.")
@@ -120,7 +114,7 @@ class Desk:
             batch = [self._queue.get()]
             while not self._queue.empty():
                 batch.append(self._queue.get())
-            if todo := [work for work in batch if work is not None and not work.pointless]:
+            if todo := [work for work in batch if work is not None]:
                 self._do(todo)
                 deliver(todo)
                 self._tidy()
@@ -144,7 +138,7 @@ class Desk:
 def prepare(done: Sequence[Work[Any]]) -> None:
     """Before the commit: have long answers made by the time that it is through. If it fails, no one sees them."""
     for work in done:
-        if work.future is not None and isinstance(work.result, Later) and work.result.size >= _LONG:
+        if work.future is not None and isinstance(work.result, Later) and work.result.size >= _WORTH_A_CALL:
             with suppress(RuntimeError):  # as in deliver
                 work.future.get_loop().call_soon_threadsafe(_make, work.result)
 

@@ -1,8 +1,19 @@
-"""The engine: transactions on the file, merged where callers meet, with the store's clock; and the news of a commit."""
+"""The engine: transactions on the file, merged where callers meet, with the store's clock; and the news of a commit.
+
+========  ============================================================================================================
+Link      one connection to the file, opened when needed and again when lost; the engine has four
+Desk      a thread that does what is left with it on one link: the writer, the reader of short things, that of long ones
+Work      what one caller left at a desk, and where its answer goes
+Moment    one transaction as those who run in it see it: connection, time, lanes, and the news to tell after the commit
+Later     an answer of which only the making is left, which is done in its caller's thread
+Waiting   those who wait for a job, and the watcher, whose link is the fourth, which hears of other processes' commits
+========  ============================================================================================================
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +26,7 @@ from dibs.stores.sqlite import forks, migrate
 from dibs.stores.sqlite.connection import Link
 from dibs.stores.sqlite.desk import Desk, Later, Work, prepare
 from dibs.stores.sqlite.errors import translate
-from dibs.stores.sqlite.moment import Moment, StoreClock
+from dibs.stores.sqlite.moment import Moment, StoreClock, data_version
 from dibs.stores.sqlite.recent import Recent
 from dibs.stores.sqlite.wake import Waiting
 
@@ -28,6 +39,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+logger = logging.getLogger("dibs")
+
 _MOST_LANES = 50_000  # that a process remembers; the others it looks up
 
 
@@ -39,7 +52,7 @@ class Engine:
         self._clock = clock
         self._time = StoreClock(clock)
         self._lanes: dict[int, Lane] = {}
-        self._recent = Recent()  # only the writer uses it
+        self._recent = Recent()
         self._pid = os.getpid()
         self._writer_link = Link(path, clock.random, writes=True)
         self._reader_link = Link(path, clock.random, writes=False)
@@ -80,10 +93,10 @@ class Engine:
 
     # Transactions
 
-    async def write(self, run: Callable[[Moment], T | Later[T]], *, optional: bool = False) -> T:
+    async def write(self, run: Callable[[Moment], T | Later[T]]) -> T:
         """Run in a write transaction, durable once it is answered."""
         self._check()
-        return await self._writer.ask(run, optional=optional)
+        return await self._writer.ask(run)
 
     async def read(self, run: Callable[[Moment], T]) -> T:
         """Run a short read, in one snapshot."""
@@ -110,7 +123,7 @@ class Engine:
             connection.execute("SAVEPOINT dibs")
             try:
                 # What it finds out about lanes is not remembered: the user may roll back.
-                moment = self._moment(connection)
+                moment = self._moment(connection, self._time.write(connection, own=False))
                 result = run(moment)
             except BaseException:
                 with suppress(apsw.Error):  # a full disk, for one, has rolled back everything already
@@ -121,7 +134,7 @@ class Engine:
             raise translate(error, self.path) from error
         finally:
             connection.row_trace, connection.exec_trace = tracers
-        self._waiting.announce(moment)  # early, and only a hint: the watcher sees the commit itself
+        self._tell(moment)  # early, and only a hint: the watcher sees the commit itself
         return result.get() if isinstance(result, Later) else result
 
     def _refuse_unfit(self, connection: Any) -> None:
@@ -139,8 +152,8 @@ class Engine:
 
     # In the threads
 
-    def _moment(self, connection: apsw.Connection, recent: Recent | None = None) -> Moment:
-        return Moment(connection, self._time.read(connection), self._lanes, self._clock.random, recent or Recent())
+    def _moment(self, connection: apsw.Connection, now: int, recent: Recent | None = None) -> Moment:
+        return Moment(connection, now, self._lanes, self._clock.random, recent or Recent())
 
     def _serve_writes(self, todo: list[Work[Any]]) -> None:
         """Do all in one transaction; if that fails, each in its own, so that an error reaches only its cause."""
@@ -151,26 +164,34 @@ class Engine:
                 work.error = self._failure(error)
             return
         try:
-            self._commit(connection, todo)
+            moment = self._commit(connection, todo)
         except Exception as error:  # noqa: BLE001  # whatever it is, it belongs to one of the callers
             if len(todo) == 1:
                 todo[0].error = self._failure(error)
             else:
                 for work in todo:
                     self._serve_writes([work])
+        else:
+            self._remember(moment)
+            self._tell(moment)
 
     def _begin(self) -> apsw.Connection:
         connection = self._writer_link.connection()
         if self._migrated != self._writer_link.opened:
             self._lanes.clear()  # another file may have taken the place of the one we knew
-            migrate.migrate(connection, self.path, self._clock.now())
+            version = data_version(connection)  # before: a commit by anyone else, from here on, changes it
+            if len(migrate.migrate(connection, self.path, self._clock.now())) == len(migrate.steps()):
+                self._time.made_file(version)
+            else:
+                self._time.opened_file()
             self._migrated = self._writer_link.opened
         connection.execute("BEGIN IMMEDIATE")
         return connection
 
-    def _commit(self, connection: apsw.Connection, todo: list[Work[Any]]) -> None:
+    def _commit(self, connection: apsw.Connection, todo: list[Work[Any]]) -> Moment:
+        """Do all and commit it, which is the last thing here: after it, nothing may be undone or done again."""
         try:
-            moment = self._moment(connection, self._recent)
+            moment = self._moment(connection, self._time.write(connection, own=True), self._recent)
             for work in todo:
                 work.result = work.run(moment)
             prepare(todo)
@@ -178,10 +199,19 @@ class Engine:
         except BaseException:
             self._roll_back(connection)
             raise
+        return moment
+
+    def _remember(self, moment: Moment) -> None:
         if len(self._lanes) > _MOST_LANES:
             self._lanes.clear()
         self._lanes.update(moment.lanes)
-        self._waiting.announce(moment)
+
+    def _tell(self, moment: Moment) -> None:
+        """Wake those who wait. It is a hint; what was committed stays so, and is answered, whatever goes wrong here."""
+        try:
+            self._waiting.announce(moment)
+        except Exception:
+            logger.exception("could not wake those who wait for a job")
 
     def _roll_back(self, connection: apsw.Connection) -> None:
         try:
@@ -208,7 +238,7 @@ class Engine:
             connection = link.connection()
             connection.execute("BEGIN")
             try:
-                return run(self._moment(connection))
+                return run(self._moment(connection, self._time.read(connection)))
             finally:
                 connection.execute("COMMIT")
         except apsw.Error as error:

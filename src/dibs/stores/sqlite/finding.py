@@ -10,18 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.domain.job import Query, Status
-from dibs.stores.sqlite.reading import jobs
-from dibs.stores.sqlite.rows import json_array
+from dibs.stores.sqlite.rows import json_array, shown
 from dibs.stores.sqlite.statements import statement
 
 if TYPE_CHECKING:
     from dibs.domain.job import Job
     from dibs.stores.sqlite.moment import Moment
 
-_FEW = 2_000  # pending jobs that are sorted rather than sought among all others
+_SORTABLE = 2_000  # pending jobs that are sorted rather than sought among all others
 
 _READ = statement("job_by_seq")
-_PENDING_FEW = statement("find_pending_few")
+_COUNT_PENDING = statement("find_pending_few")
 
 _BY_PLACE = "SELECT seq FROM dibs_job AS job NOT INDEXED WHERE 1"
 _BY_BATCH = "SELECT seq FROM dibs_job AS job INDEXED BY dibs_job_batch WHERE batch_id = :batch_id"
@@ -52,14 +51,14 @@ def find(moment: Moment, query: Query) -> tuple[list[Job], int | None]:
     seqs = [seq for (seq,) in moment.execute(sql, bindings)]
     page = seqs[: query.limit]
     found = {row[0]: row for row in moment.execute(_READ, (json_array(page),))}
-    return jobs(moment, [found[seq] for seq in page]), page[-1] if len(seqs) > query.limit else None
+    return shown([found[seq] for seq in page], moment.lanes), page[-1] if len(seqs) > query.limit else None
 
 
 def _few_pending(moment: Moment, query: Query) -> bool:
     if query.status != (Status.PENDING,):
         return False
-    [(number,)] = moment.rows(_PENDING_FEW, _FEW + 1)
-    return bool(number <= _FEW)
+    [(number,)] = moment.rows(_COUNT_PENDING, _SORTABLE + 1)
+    return bool(number <= _SORTABLE)
 
 
 def compose(query: Query, *, few_pending: bool) -> tuple[str, dict[str, str | int | None]]:

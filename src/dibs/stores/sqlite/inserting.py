@@ -65,12 +65,12 @@ class _Named:
         self._by_unique: dict[str, Job] = {}
         ids = json_array([draft.id for draft in group])
         if moment.execute(_IDS, (ids,)).fetchone():
-            self._by_id = {job.id: job for job in _jobs(moment, moment.execute(_BY_ID, (ids,)))}
+            self._by_id = {job.id: job for job in rows.shown(moment.rows(_BY_ID, ids), moment.lanes)}
         if keys := [(draft.idempotency_key,) for draft in group if draft.idempotency_key is not None]:
-            jobs = _jobs(moment, moment.executemany(_BY_KEY, keys))
+            jobs = rows.shown(moment.executemany(_BY_KEY, keys).fetchall(), moment.lanes)
             self._by_key = {job.idempotency_key or "": job for job in jobs}
         if keys := [(draft.unique_key,) for draft in group if draft.unique_key is not None]:
-            jobs = _jobs(moment, moment.executemany(_BY_UNIQUE, keys))
+            jobs = rows.shown(moment.executemany(_BY_UNIQUE, keys).fetchall(), moment.lanes)
             self._by_unique = {job.unique_key or "": job for job in jobs}
 
     def identify(self, draft: Draft) -> tuple[Job | None, str | None]:
@@ -87,10 +87,6 @@ class _Named:
             self._by_key[job.idempotency_key] = job
         if job.unique_key is not None:
             self._by_unique[job.unique_key] = job
-
-
-def _jobs(moment: Moment, found: Iterable[rows.Row]) -> list[Job]:
-    return [rows.without_token(rows.job(row, moment.lanes)) for row in list(found)]
 
 
 def _write(moment: Moment, new: list[Job]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.domain.job import NEVER
 from dibs.store import Audit
 from dibs.stores.sqlite import rows
+from dibs.stores.sqlite.claiming import LANE_ORDERS
 from dibs.stores.sqlite.rows import json_array
 from dibs.stores.sqlite.statements import statement
 
@@ -27,28 +28,28 @@ _JOB_PAGE = statement("job_page")
 _WAITING = statement("lane_waiting")
 _WAITING_OF = statement("lane_waiting_of")
 _PICK_LEFT = statement("claim_pick_left")
-_PEEK = statement("peek")
+_UNUSED = statement("lane_prune_find")
 
 
 def get(moment: Moment, ids: Sequence[str]) -> list[Job | None]:
     """Read jobs by id."""
-    found = {job.id: job for job in jobs(moment, moment.rows(_BY_ID, json_array(ids)))}
+    found = {job.id: job for job in rows.shown(moment.rows(_BY_ID, json_array(ids)), moment.lanes)}
     return [found.get(id) for id in ids]
-
-
-def jobs(moment: Moment, found: Sequence[rows.Row]) -> list[Job]:
-    """Make jobs to be shown: without their lease tokens."""
-    return [rows.without_token(rows.job(row, moment.lanes)) for row in found]
 
 
 def expired(moment: Moment, limit: int) -> list[Job]:
     """List claimed jobs whose lease has run out."""
-    return jobs(moment, moment.rows(_EXPIRED, moment.now, limit))
+    return rows.shown(moment.rows(_EXPIRED, moment.now, limit), moment.lanes)
 
 
 def prunable(moment: Moment, limit: int) -> list[int]:
     """List finished jobs whose time is over."""
     return [seq for (seq,) in moment.rows(_PRUNE_FIND, moment.now, limit)]
+
+
+def unused_lanes(moment: Moment) -> list[int]:
+    """List the lanes that no job refers to."""
+    return [id for (id,) in moment.rows(_UNUSED)]
 
 
 def log(moment: Moment, id: str) -> list[Event]:
@@ -63,7 +64,7 @@ def audit(moment: Moment, cursor: str | None, limit: int) -> Audit:
     kind, _, place = (cursor or "job:0").partition(":")
     if kind == "job":
         page = moment.rows(_JOB_PAGE, int(place), limit)
-        found = jobs(moment, page)
+        found = rows.shown(page, moment.lanes)
         logs: dict[int, list[Event]] = {
             row[0]: [rows.enqueued(job.id, job.created_us, row[-1])] for row, job in zip(page, found, strict=True)
         }
@@ -80,25 +81,17 @@ def peek(moment: Moment, request: ClaimRequest) -> int:
     """Say when the request may find something: a time that is over means now.
 
     Lanes' bounds may be too early. Then a claim finds nothing and corrects them, so no one is sent on a vain errand
-    twice; where a filter hides jobs, and a claim corrects nothing, the jobs themselves are looked at.
+    twice. Where a filter hides jobs, or the order is not the lanes', a claim corrects nothing, and the jobs themselves
+    are looked at.
     """
-    if request.id is not None:
-        return _peek_one(moment, request, request.id)
+    corrects = request.min_attempts_left <= 1 and request.order in LANE_ORDERS
     sql, bindings = (_WAITING, ()) if request.queues is None else (_WAITING_OF, (json_array(request.queues),))
     earliest = NEVER
     for lane_id, queue, task, next_due in moment.rows(sql, *bindings):
         if next_due < earliest and queue not in moment.paused and request.wants(queue, task):
             due = next_due
-            if request.min_attempts_left > 1:
+            if not corrects:
                 first = moment.rows(_PICK_LEFT, lane_id, 1, request.min_attempts_left)
                 due = first[0][0] if first else NEVER
             earliest = min(earliest, due)
     return earliest
-
-
-def _peek_one(moment: Moment, request: ClaimRequest, id: str) -> int:
-    for lane_id, due in moment.rows(_PEEK, id, request.min_attempts_left):
-        lane = moment.lanes[lane_id]
-        if lane.queue not in moment.paused and request.wants(lane.queue, lane.task):
-            return int(due)
-    return NEVER

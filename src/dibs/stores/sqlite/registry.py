@@ -20,6 +20,12 @@ _REMOVE = statement("document_remove")
 _AFTER_ALL = "\U0010ffff"  # greater, by bytes, than any other character
 
 
+def read(moment: Moment, name: str) -> Document | None:
+    """Read one document."""
+    found = moment.execute(_READ, (name, moment.now)).fetchone()
+    return None if found is None else rows.document(found)
+
+
 def documents(moment: Moment, prefix: str) -> list[Document]:
     """Read the documents whose name begins so, by name."""
     found = moment.rows(_PAGE, prefix, prefix + _AFTER_ALL, moment.now)
@@ -28,8 +34,8 @@ def documents(moment: Moment, prefix: str) -> list[Document]:
 
 def put(moment: Moment, name: str, value: bytes | None, expect: int | None, keep_us: int | None) -> Document | None:
     """Write or remove a document if it is at the expected version."""
-    found = moment.execute(_READ, (name, moment.now)).fetchone()
-    version = 0 if found is None else found[1]
+    found = read(moment, name)
+    version = 0 if found is None else found.version
     if expect is not None and expect != version:
         return None
     if value is None:

@@ -26,8 +26,7 @@ _BURY = statement("tombstone_add")
 _DUE = statement("prune_due")
 _TOMBSTONES = statement("tombstone_prune")
 _DOCUMENTS = statement("document_prune")
-_LANES_FIND = statement("lane_prune_find")
-_LANE = statement("lane_prune")
+_LANES = statement("lane_prune")
 
 
 def remove(moment: Moment, gone: Sequence[tuple[int, Job, Event]]) -> None:
@@ -52,11 +51,14 @@ def prune(moment: Moment, seqs: Sequence[int]) -> int:
     return len(gone)
 
 
-def sweep(moment: Moment, after_lane: int, limit: int) -> int:
-    """Remove old tombstones, documents whose time is over, and a few unused lanes; say up to which lane it looked."""
+def sweep(moment: Moment, limit: int) -> int:
+    """Remove old tombstones and outlived documents, up to so many of each; say how many of the more numerous."""
     moment.execute(_TOMBSTONES, (moment.now - _DAY, limit))
+    tombstones = moment.connection.changes()
     moment.execute(_DOCUMENTS, (moment.now, limit))
-    lanes = moment.rows(_LANES_FIND, after_lane, limit)
-    for (id,) in lanes:
-        moment.execute(_LANE, (id,))
-    return lanes[-1][0] if len(lanes) == limit else 0
+    return max(tombstones, moment.connection.changes())
+
+
+def remove_lanes(moment: Moment, ids: Sequence[int]) -> None:
+    """Remove those of these lanes that are still unused."""
+    moment.execute(_LANES, (json_array(ids),))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from msgspec.structs import astuple, force_setattr
+from msgspec.structs import astuple, force_setattr, replace
 
 from dibs.domain.job import Document, Error, Event, EventName, Job, Keep, Status, Terms
 
@@ -85,9 +85,19 @@ def job(row: Row, lanes: Mapping[int, Lane]) -> Job:
 
 
 def without_token(job: Job) -> Job:
-    """Take the lease token off a job that no one else has seen yet."""
+    """Make a job that anyone may see, of one whose token is still needed."""
+    return replace(job, lease_token="") if job.lease_token else job
+
+
+def strip_token(job: Job) -> Job:
+    """Do the same to a job that no one else has seen yet, at a third of the price."""
     force_setattr(job, "lease_token", "")
     return job
+
+
+def shown(found: Sequence[Row], lanes: Mapping[int, Lane]) -> list[Job]:
+    """Make jobs for anyone to see: without their lease tokens. Of a list, for making one may look up its lane."""
+    return [strip_token(job(row, lanes)) for row in found]
 
 
 def changed(job: Job, expires: int | None, seq: int) -> Row:

@@ -1,5 +1,10 @@
 -- What the migrations add up to. Made by tools/schema.py, for reading and for diffs; nothing runs it.
 
+CREATE TABLE dibs_clock (
+  id   INTEGER PRIMARY KEY CHECK (id = 1),
+  high INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE dibs_document (
   name    TEXT    PRIMARY KEY,
   version INTEGER NOT NULL,
@@ -82,7 +87,7 @@ CREATE TABLE dibs_lane (
   next_due INTEGER NOT NULL
 ) STRICT;
 
-CREATE INDEX dibs_lane_due ON dibs_lane (priority, next_due, queue, task) WHERE next_due < 4611686018427387904;
+CREATE INDEX dibs_lane_due ON dibs_lane (priority DESC, next_due, queue, task) WHERE next_due < 4611686018427387904;
 
 CREATE UNIQUE INDEX dibs_lane_name ON dibs_lane (queue, task, priority);
 

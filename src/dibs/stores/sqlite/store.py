@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from dibs.domain.transitions import Write
     from dibs.store import Audit, Refusal, Written
 
-_PRUNE_STEP = 100  # jobs removed in one transaction, so that a claim never waits for more
-_SWEEP = 20
+_STEP = 100  # things of a kind removed in one transaction, so that a claim never waits for more
 
 _PREFIX = "sqlite:///"
 
@@ -47,6 +46,10 @@ def from_url(url: str, clock: Clock) -> SqliteStore:
             [Problem("url", f"{url!r} names no file: write sqlite:///jobs.db or sqlite:////tmp/jobs.db")]
         )
     return SqliteStore(path, clock)
+
+
+def _steps(seqs: list[int]) -> list[list[int]]:
+    return [seqs[start : start + _STEP] for start in range(0, len(seqs), _STEP)]
 
 
 class SqliteStore:
@@ -62,7 +65,6 @@ class SqliteStore:
         self.path = str(Path(path).absolute())
         self._engine = Engine(self.path, clock)
         self._counter = Counter(clock)
-        self._swept_lane = 0
 
     async def open(self) -> None:
         await self._engine.open()
@@ -79,7 +81,7 @@ class SqliteStore:
         return await self._engine.write(lambda moment: inserting.insert(moment, groups))
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[list[Job]]:
-        return await self._engine.write(lambda moment: claiming.claim(moment, requests), optional=True)
+        return await self._engine.write(lambda moment: claiming.claim(moment, requests))
 
     async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:
         return await self._engine.write(lambda moment: writing.extend(moment, extensions))
@@ -96,11 +98,13 @@ class SqliteStore:
         """Remove in small steps, each a transaction of its own."""
         pruned = 0
         found = await self._engine.scan(lambda moment: reading.prunable(moment, limit))
-        for start in range(0, len(found), _PRUNE_STEP):
-            step = found[start : start + _PRUNE_STEP]
+        for step in _steps(found):
             pruned += await self._engine.write(lambda moment, step=step: removing.prune(moment, step))  # type: ignore[misc]
-        after = self._swept_lane
-        self._swept_lane = await self._engine.write(lambda moment: removing.sweep(moment, after, _SWEEP))
+        while await self._engine.write(lambda moment: removing.sweep(moment, _STEP)) == _STEP:
+            pass  # all that is old goes, however much jobs that are not kept have left since the last time
+        lanes = await self._engine.scan(reading.unused_lanes)
+        for step in _steps(lanes):
+            await self._engine.write(lambda moment, step=step: removing.remove_lanes(moment, step))  # type: ignore[misc]
         return pruned
 
     async def wait(self, request: ClaimRequest, timeout: float) -> None:
@@ -124,6 +128,9 @@ class SqliteStore:
 
     async def queues(self) -> list[QueueInfo]:
         return await self._engine.scan(self._counter.queues)
+
+    async def read(self, name: str) -> Document | None:
+        return await self._engine.read(lambda moment: registry.read(moment, name))
 
     async def documents(self, prefix: str) -> list[Document]:
         return await self._engine.read(lambda moment: registry.documents(moment, prefix))

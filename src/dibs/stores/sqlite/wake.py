@@ -55,7 +55,7 @@ class Waiting:
         """Listen first and look then, so that what comes in between is heard."""
         waiter = _Waiter(request, Bell(self._clock))
         listener = waiter.bell.listen()
-        key = (request.queues, request.tasks, request.id, request.min_attempts_left)
+        key = (request.queues, request.tasks, request.min_attempts_left, request.order)
         with self._lock:
             self._waiters.setdefault(key, set()).add(waiter)
         try:
@@ -79,9 +79,7 @@ class Waiting:
             return
         for waiters in self._groups():
             request = waiters[0].request
-            due = NEVER
-            if moment.resumed or request.id is not None:
-                due = 0
+            due = 0 if moment.resumed else NEVER
             for (queue, task), earliest in moment.awaited.items():
                 if earliest < due and request.wants(queue, task):
                     due = earliest

@@ -13,7 +13,7 @@ from dibs.stores.sqlite import rows
 from dibs.stores.sqlite.completing import complete, completed
 from dibs.stores.sqlite.desk import Later
 from dibs.stores.sqlite.removing import remove
-from dibs.stores.sqlite.rows import json_array
+from dibs.stores.sqlite.rows import json_array, without_token
 from dibs.stores.sqlite.statements import statement
 
 if TYPE_CHECKING:
@@ -80,14 +80,14 @@ class _Writing:
         before = entry.job
         outcome = transitions.judge(before, write, now)
         if outcome is not Outcome.APPLIED:
-            return Written(outcome, _public(before))
+            return Written(outcome, without_token(before))
         if write.event is EventName.REDRIVEN and before.unique_key is not None and self._taken(before.unique_key):
-            return Written(Outcome.CONFLICT, _public(before))
+            return Written(Outcome.CONFLICT, without_token(before))
         after = transitions.apply(before, write, now)
         event = transitions.log(before, after, write.event, now, actor=write.actor, note=write.note)
         if write.to is None:
             self._remove(entry, event)
-            return Written(outcome, _public(before))
+            return Written(outcome, without_token(before))
         entry.job = after
         self._events.append(rows.logged(event, entry.seq))
         self._changed[entry.seq] = entry
@@ -100,7 +100,7 @@ class _Writing:
                 self._remove(entry, transitions.log(after, gone, EventName.PRUNED, now))
         elif after.status is Status.PENDING:
             self._dues.append((entry.lane, after.due_us))
-        return Written(outcome, _public(after))
+        return Written(outcome, without_token(after))
 
     def _remove(self, entry: _Entry, event: Event) -> None:
         self._gone.append((entry.seq, entry.job, event))
@@ -123,10 +123,6 @@ class _Writing:
         if self._events:
             self._moment.executemany(_LOG, self._events)
             self._events = []
-
-
-def _public(job: Job) -> Job:
-    return replace(job, lease_token="") if job.lease_token else job
 
 
 def extend(moment: Moment, extensions: Sequence[Extension]) -> list[Outcome]:

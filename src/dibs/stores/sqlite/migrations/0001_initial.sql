@@ -12,7 +12,7 @@ CREATE TABLE dibs_lane (
 ) STRICT;
 
 CREATE UNIQUE INDEX dibs_lane_name ON dibs_lane (queue, task, priority);
-CREATE INDEX dibs_lane_due ON dibs_lane (priority, next_due, queue, task) WHERE next_due < 4611686018427387904;
+CREATE INDEX dibs_lane_due ON dibs_lane (priority DESC, next_due, queue, task) WHERE next_due < 4611686018427387904;
 
 -- What changes in a job's life, and is therefore kept narrow: SQLite rewrites a whole row to change a column of it.
 CREATE TABLE dibs_job (
@@ -106,6 +106,14 @@ CREATE TABLE dibs_tombstone (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX dibs_tombstone_at ON dibs_tombstone (at);
+
+-- The latest time that anyone has written at, or up to half a second less: one row.
+CREATE TABLE dibs_clock (
+  id   INTEGER PRIMARY KEY CHECK (id = 1),
+  high INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO dibs_clock VALUES (1, 0);
 
 CREATE TABLE dibs_tag (
   tag TEXT    NOT NULL,

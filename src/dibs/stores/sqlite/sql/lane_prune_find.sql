@@ -1,3 +1,7 @@
--- lane_prune_find.sql: the next few lanes, in turn: lane_prune asks whether any of them is still used.
--- Race: none, the caller holds the write lock. Index: primary key. Order: the lanes' own.
-SELECT id FROM dibs_lane WHERE id > ?1 ORDER BY id LIMIT ?2
+-- lane_prune_find.sql: the lanes that no job refers to.
+-- Race: none, a snapshot; lane_prune asks again under the write lock. Index: dibs_job_pending and dibs_job_finished, a seek
+--   each, and dibs_job_leases once, which is as long as there are claims. Order: none.
+SELECT id FROM dibs_lane NOT INDEXED
+WHERE NOT EXISTS (SELECT 1 FROM dibs_job INDEXED BY dibs_job_pending WHERE status = 'pending' AND lane = dibs_lane.id)
+  AND NOT EXISTS (SELECT 1 FROM dibs_job INDEXED BY dibs_job_finished WHERE expires IS NOT NULL AND lane = dibs_lane.id)
+  AND id NOT IN (SELECT lane FROM dibs_job INDEXED BY dibs_job_leases WHERE status = 'claimed')
