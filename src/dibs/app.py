@@ -14,8 +14,8 @@ from dibs import once, watching
 from dibs.broker.protocol import Ask
 from dibs.claim import Claim
 from dibs.clock import Clock
-from dibs.domain.checks import MAX_KEY, check_id, check_integer, check_text, seconds
-from dibs.domain.errors import InvalidRequest, SchemaOutdated, StoreUnavailable
+from dibs.domain.checks import check_ref, check_text, seconds
+from dibs.domain.errors import InvalidRequest, Problem, SchemaOutdated, StoreUnavailable
 from dibs.domain.job import Filter, Order, Ref
 from dibs.domain.newjob import EnqueueOptions, NewJob
 from dibs.domain.settings import Config, Settings
@@ -38,7 +38,6 @@ logger = logging.getLogger("dibs")
 T = TypeVar("T")
 
 DEFAULT_URL = "sqlite:///dibs.db"
-MAX_FENCE = 2**63 - 1
 LOOP_WAIT = 60.0
 """Seconds that each claim of ``claims`` waits; only how often it asks anew, not how fast it answers."""
 
@@ -59,11 +58,10 @@ class App:
         **settings: Unpack[Settings],
     ) -> None:
         url = os.environ.get("DIBS_STORE") or DEFAULT_URL if url is None else url
-        if problems := check_text("url", url, most=4096):
+        if problems := check_text("url", url, most=4096) or _check_key(api_key, url):
             raise InvalidRequest(problems)
         self.url = url
         self.runtime = Runtime(url, clock or Clock(), Config.of(**settings))
-        self._api_key = api_key
         self._tasks = Tasks(self)
 
     @property
@@ -127,8 +125,8 @@ class App:
         wait: Duration = 0,
     ) -> Claim | None:
         """Claim the next due job, or the one of this id (which says why, if it cannot be); none if there is nothing."""
-        ask = Ask(
-            worker_id=default_worker_id() if worker_id is None else worker_id,
+        ask = _ask(
+            worker_id,
             id=id,
             queues=queues,
             tasks=tasks,
@@ -153,8 +151,8 @@ class App:
         wait: Duration = 0,
     ) -> list[Claim]:
         """Claim up to so many due jobs at once; ``wait`` is for the first of them."""
-        ask = Ask(
-            worker_id=default_worker_id() if worker_id is None else worker_id,
+        ask = _ask(
+            worker_id,
             limit=limit,
             queues=queues,
             tasks=tasks,
@@ -179,8 +177,8 @@ class App:
 
         What goes wrong inside ``async with claim`` is settled and logged there, and the loop goes on.
         """
-        ask = Ask(
-            worker_id=default_worker_id() if worker_id is None else worker_id,
+        ask = _ask(
+            worker_id,
             queues=queues,
             tasks=tasks,
             min_attempts_left=min_attempts_left,
@@ -211,11 +209,10 @@ class App:
 
     def claimed(self, id: str, *, fence: int, lease_token: str) -> Claim:
         """Take up a claim that was made elsewhere, such as by a shell script."""
-        problems = check_id("id", id) + check_integer("fence", fence, 1, MAX_FENCE)
-        problems += check_text("lease_token", lease_token, most=MAX_KEY)
-        if problems:
+        ref = Ref(id, fence, lease_token)
+        if problems := check_ref(ref):
             raise InvalidRequest(problems)
-        return Claim(self.runtime, Ref(id, fence, lease_token), None)
+        return Claim(self.runtime, ref, None)
 
     # Looking
 
@@ -322,6 +319,16 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App {re.sub('//[^/@]*@', '//…@', self.url)}>"
+
+
+def _check_key(api_key: str | None, url: str) -> list[Problem]:
+    if api_key is None or url.startswith(("http://", "https://")):
+        return []
+    return [Problem("api_key", "is for a server, by http:// or https://; this store asks for none")]
+
+
+def _ask(worker_id: str | None, **wishes: Any) -> Ask:
+    return Ask(worker_id=default_worker_id() if worker_id is None else worker_id, **wishes)
 
 
 @cache

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from dibs.keeper import Held
+    from dibs.keeper import Handle, Held
     from dibs.runtime import Runtime
     from dibs.sync import SyncClaim
 
@@ -61,7 +61,7 @@ class Claim:
     - normally: completed, unless it was settled inside;
     - ``dibs.Retry``, ``dibs.Fail``, ``dibs.Snooze``: obeyed, and swallowed;
     - another exception: failed, and raised again;
-    - cancelled or interrupted: released, and raised again;
+    - cancelled or interrupted: released, unless a settle was under way, which goes through; and raised again;
     - taken over meanwhile: ``LeaseLost``.
     """
 
@@ -74,6 +74,7 @@ class Claim:
         self._quiet = quiet  # of a loop that goes on: what goes wrong is logged, not raised
         self._lost = False
         self._settled: str | None = None
+        self._asked: Handle | None = None  # a settle whose caller did not wait for its end; it is seen to elsewhere
         self._transaction: Any = None  # the caller's connection, if it was settled there: it may yet be rolled back
         self._held: Held | None = None
         self._token: Token[Claim] | None = None
@@ -160,8 +161,11 @@ class Claim:
     # What can be asked
 
     async def load(self) -> Job:
-        """Read the job, where the claim came from elsewhere; ``LeaseLost`` if it is not this claim's any more."""
+        """Extend and read a claim that came from elsewhere; ``LeaseLost`` if it is not current."""
         if self._job is None:
+            # Only the store can compare the token; and who knows how much of the lease is left.
+            if await self._extend(Extension(self._ref)) is Outcome.BUSY:
+                raise _busy()
             job = await self._runtime.broker().get(self.id)
             if job is None or job.fence != self.fence or job.status is not Status.CLAIMED:
                 raise self._lose()
@@ -192,30 +196,67 @@ class Claim:
         """Tell how far the work has come, from 0 to 1, and keep the claim for another lease."""
         await self._extend(Extension(self._ref, fraction, note))
 
-    async def _extend(self, extension: Extension) -> None:
+    async def _extend(self, extension: Extension) -> Outcome:
         began = self._runtime.clock.monotonic()
         [outcome] = await self._runtime.broker().extend([extension])
         if outcome in {Outcome.LOST, Outcome.MISSING}:
             raise self._lose()
         if outcome is not Outcome.BUSY:
             self._since = began
+        return outcome
 
     async def _settle(self, ending: Ending, connection: Any = None) -> None:
+        await self._see_asked()
         # Race: a beat that meets a claim settled a moment ago would call it lost. So beats cease first.
         self._drop()
         try:
             [settled] = await self._runtime.broker().settle([ending], connection=connection)
-        except BaseException:
-            self._hold()
+        except BaseException as error:
+            if connection is None and not isinstance(error, Exception):
+                self._see_to(ending)
+            else:
+                self._hold()
             raise
         if settled.outcome is Outcome.BUSY:
             self._hold()
-            raise StoreUnavailable("another transaction holds the job's row", hint="End it, then try again.")
+            raise _busy()
         if settled.outcome not in {Outcome.APPLIED, Outcome.REPEATED}:
             raise self._lose()
         self._settled = ending.verb
         self._transaction = connection
         self._hold()
+
+    def _see_to(self, ending: Ending) -> None:
+        """Race: cancelled while settling. What was asked for may be on its way, or may not have begun.
+
+        A release could overtake it, and finished work would be done again. But settling twice is safe: so the same is
+        asked for once more, where it depends on no caller (test_cancelled_while_it_settles).
+        """
+        if self._runtime.winding_up:
+            return  # what is on its way is waited for there, and nothing can be begun any more
+        again = self._repeat(ending)
+        try:
+            self._asked = self._runtime.hand_off(again)
+        except (RuntimeError, WrongState):  # there is no loop any more, or the process ends
+            again.close()
+
+    async def _repeat(self, ending: Ending) -> None:
+        try:
+            [settled] = await self._runtime.broker().settle([ending])
+        except Exception as reason:  # noqa: BLE001 - no one waits for it
+            logger.warning("job %r could not be settled; its lease may run out instead: %s", self.id, reason)
+            return
+        if settled.outcome in {Outcome.APPLIED, Outcome.REPEATED}:
+            self._settled = ending.verb
+        else:  # settled, and then claimed again or gone; or taken over before. No one can say which
+            logger.debug("job %r: its claim had ended when %s was repeated", self.id, ending.verb)
+
+    async def _see_asked(self) -> None:
+        """Wait for a settle whose caller has left, before anything else is asked for."""
+        if (asked := self._asked) is not None:
+            await self._runtime.ended(asked)
+            if self._asked is asked:
+                self._asked = None
 
     # Keeping it
 
@@ -240,10 +281,14 @@ class Claim:
             self._lose()
 
     def _lose(self) -> LeaseLost:
+        claim = f"the claim of job {self.id!r} with fence {self.fence}"
+        if self._settled is not None and self._ended():
+            hint = "Settle a claim once, and keep nothing that was settled; only the same again is safe."
+            return LeaseLost(f"{claim} was {_PAST[self._settled]} already, by its own holder", hint=hint)
         if self._settled is None:
             self._lost = True
             self._tell()
-        return LeaseLost(f"the claim of job {self.id!r} with fence {self.fence} was taken over, or its job has ended")
+        return LeaseLost(f"{claim} was taken over, or its job has ended")
 
     def _tell(self) -> None:
         # Race: a callback that comes as the claim is lost. Each is taken out of the list by one thread only.
@@ -278,6 +323,7 @@ class Claim:
             if error is not None and not isinstance(error, Exception):
                 await self._give_back(error)
                 return False
+            await self._see_asked()
             return await (self._leave_quietly(error) if self._quiet else self._leave(error))
         finally:
             token, self._token = self._token, None
@@ -345,12 +391,17 @@ class Claim:
 
     async def _give_back(self, error: BaseException) -> None:
         """Cancelled, interrupted or thrown away: release it, whatever happens to the caller meanwhile."""
+        waits = not isinstance(error, GeneratorExit)  # a coroutine that is being closed cannot
+        if self._asked is not None:
+            if waits:
+                await self._see_asked()
+            return
         if self._lost or (self._settled is not None and not _rolled_back_perhaps(self._transaction)):
             return
-        if isinstance(error, GeneratorExit):
-            self._runtime.hand_off(self._release_or_log())  # a coroutine that is being closed cannot wait
-        else:
+        if waits:
             await self._runtime.see_through(self._release_or_log())
+        else:
+            self._runtime.hand_off(self._release_or_log())
 
     async def _release_or_log(self) -> None:
         try:
@@ -358,6 +409,13 @@ class Claim:
         except Exception as reason:  # noqa: BLE001 - what ended the block is raised, not this
             level = logging.WARNING if self._settled is None else logging.DEBUG
             logger.log(level, "job %r could not be released; its lease will run out instead: %s", self.id, reason)
+
+
+_PAST = {"complete": "completed", "fail": "failed", "release": "released"}
+
+
+def _busy() -> StoreUnavailable:
+    return StoreUnavailable("another transaction holds the job's row", hint="End it, then try again.")
 
 
 def _rolled_back_perhaps(connection: Any) -> bool:

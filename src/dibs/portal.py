@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 PATIENCE = 0.25
 """Seconds that calls under way are given to end when the portal stops: enough for any that does not wait for a job."""
+LOOK_UP = 0.25
+"""Seconds after which a thread that waits looks whether it was interrupted."""
 GRACE = 5.0
 """Seconds that a portal which stops gives to what must not be cut short, such as giving claims back."""
 
@@ -71,7 +73,8 @@ class Portal:
     def submit(self, coroutine: Coroutine[Any, Any, T], kind: Kind = Kind.PROMISED) -> Call[T]:
         """Start a coroutine, without waiting for it."""
         call: Call[T] = Call(kind)
-        context = contextvars.copy_context()
+        # What runs for ever would keep whatever its first caller had in its context, such as a claim.
+        context = contextvars.Context() if kind is Kind.BACKGROUND else contextvars.copy_context()
         with self._lock:
             # Race: a call that comes while the portal stops. What is scheduled under this lock is seen by the stop.
             if self._stopping or self._pid != os.getpid():
@@ -94,7 +97,7 @@ class Portal:
             )
         call = self.submit(coroutine, Kind.ASKED)
         try:
-            return call.result()
+            return _wait_for(call)
         except CancelledError:
             raise WrongState("the app was closed while the call was waiting") from None
         except BaseException as error:
@@ -118,8 +121,14 @@ class Portal:
         with suppress(WrongState):
             call.add_done_callback(ended)
 
-    async def wait(self, call: Future[T]) -> T:
-        """Wait for a call from another loop; giving up on it does not end it."""
+    @staticmethod
+    def here() -> Portal | None:
+        """Return the portal on whose thread this runs."""
+        return getattr(_here, "portal", None)
+
+    @staticmethod
+    async def wait(call: Future[T]) -> T:
+        """Wait for a call from any loop; giving up on it does not end it."""
         loop = asyncio.get_running_loop()
         done = loop.create_future()
 
@@ -140,7 +149,7 @@ class Portal:
     def _start(self, call: Call[T], coroutine: Coroutine[Any, Any, T], context: contextvars.Context) -> None:
         task: asyncio.Task[T] = self.loop.create_task(coroutine, context=context)
         call.task = task
-        task.add_done_callback(lambda _: self._end(call, task))
+        task.add_done_callback(lambda _: self._end(call, task), context=context)
 
     def _end(self, call: Call[T], task: asyncio.Task[T]) -> None:
         self._calls.discard(call)
@@ -153,6 +162,7 @@ class Portal:
 
     def _main(self) -> None:
         asyncio.set_event_loop(self.loop)
+        _here.portal = self
         try:
             while not self._stopping:
                 with suppress(KeyboardInterrupt, SystemExit):  # raised by what ran here, and told to who called it
@@ -205,10 +215,19 @@ class Portal:
         self.join()
 
 
+def _wait_for(call: Call[T]) -> T:
+    """Race: Ctrl-C just before the thread begins to wait would be seen only after it. So it looks up now and then."""
+    while not call.done():
+        with suppress(TimeoutError):
+            call.result(LOOK_UP)
+    return call.result()
+
+
 async def _await(awaitable: Awaitable[object]) -> None:
     await awaitable
 
 
+_here = threading.local()
 _portals: weakref.WeakSet[Portal] = weakref.WeakSet()
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dibs.broker.connect import open_store
 from dibs.broker.local import LocalBroker
 from dibs.domain.errors import NotSupported
 from dibs.keeper import Handle, Keeper
-from dibs.portal import Kind, Portal
+from dibs.portal import Call, Kind, Portal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dibs")
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -53,7 +58,16 @@ class Runtime:
         _runtimes.add(self)
 
     def _nothing(self) -> _Opened:
-        return _Opened(Keeper(self.clock, self.broker, self.background))
+        # A keeper may still sleep when no claim is left; those that are held know their app.
+        return _Opened(Keeper(self.clock, _weakly(self.broker), _weakly(self.background)))
+
+    def _take_along(self, opened: _Opened) -> None:
+        """See that an app which is dropped without being closed takes its threads and connections with it."""
+        if opened.finaliser is not None:
+            opened.finaliser.detach()
+        if self.clock.threads:
+            opened.finaliser = weakref.finalize(self, _drop, self.clock, opened.store, opened.portal, os.getpid())
+            opened.finaliser.atexit = False
 
     def broker(self) -> Broker:
         """Return the broker of the running loop."""
@@ -67,6 +81,7 @@ class Runtime:
                     del opened.brokers[other]
                 if opened.store is None:
                     opened.store = open_store(self.url, self.clock)
+                    self._take_along(opened)
                 broker = opened.brokers[loop] = LocalBroker(opened.store, self.clock, self.config)
             return broker
 
@@ -83,9 +98,7 @@ class Runtime:
             opened = self._opened
             if opened.portal is None or not opened.portal.alive:
                 opened.portal = Portal(self.clock)
-                # An app that is dropped without being closed takes its thread with it.
-                opened.finaliser = weakref.finalize(self, opened.portal.stop)
-                opened.finaliser.atexit = False
+                self._take_along(opened)
             return opened.portal
 
     # Work that is not the caller's
@@ -105,20 +118,31 @@ class Runtime:
                 if running is None or running.done():
                     self._opened.maintenance = self.background(_maintain(weakref.ref(self)))
 
-    async def see_through(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    async def see_through(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run something to its end even if the caller is cancelled meanwhile, or its loop goes down."""
-        if self.clock.threads and (portal := self.portal()).loop is not asyncio.get_running_loop():
-            return await portal.wait(portal.submit(coroutine))
-        return await asyncio.shield(self._task(coroutine))
+        await self.ended(self.hand_off(coroutine))
 
-    def hand_off(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Run something where the caller cannot wait for it."""
-        if self.clock.threads:
-            self.portal().submit(coroutine)
-        else:
-            self._task(coroutine)
+    def hand_off(self, coroutine: Coroutine[Any, Any, None]) -> Handle:
+        """Run something without its caller: on the portal, if there may be one."""
+        if self.clock.threads and not self.winding_up:
+            return (Portal.here() or self.portal()).submit(coroutine)
+        return self._task(coroutine)
 
-    def _task(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    async def ended(self, handle: Handle) -> None:
+        """Wait for what was handed off, from any loop; giving up does not end it."""
+        if isinstance(handle, Call):
+            with suppress(CancelledError):  # the app was closed, and it took too long
+                await Portal.wait(handle)
+        elif isinstance(handle, asyncio.Task):
+            await asyncio.shield(handle)
+
+    @property
+    def winding_up(self) -> bool:
+        """Whether this runs on a portal that stops: it waits for what was begun there, and takes nothing new."""
+        here = Portal.here()
+        return here is not None and not here.alive
+
+    def _task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)
         tasks = self._opened.tasks
         tasks.add(task)
@@ -180,6 +204,38 @@ class Runtime:
         _abandoned.append(self._opened)
         self._lock = threading.RLock()
         self._opened = self._nothing()
+
+
+def _drop(clock: Clock, store: Store | None, portal: Portal | None, pid: int) -> None:
+    """Close what a dropped app had opened. Called by a finaliser, in the middle of anything: nothing is waited for."""
+    if pid != os.getpid() or sys.is_finalizing():
+        return
+    if portal is not None:
+        portal.stop()
+    if store is not None:
+        with suppress(RuntimeError):  # the process is ending, and starts no threads any more
+            clock.spawn("dibs-closing", partial(_close_dropped, store, portal))
+
+
+def _close_dropped(store: Store, portal: Portal | None) -> None:
+    if portal is not None:
+        portal.join()
+    try:
+        asyncio.run(store.close())
+    except Exception as error:  # noqa: BLE001 - the process may be ending, and no one waits for this
+        logger.debug("the store of an app that was dropped could not be closed: %s", error)
+
+
+def _weakly(method: Callable[P, T]) -> Callable[P, T]:
+    """Make a method of an app that does not keep it alive; who calls it does."""
+    reference = weakref.WeakMethod(method)
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        alive = reference()
+        assert alive is not None  # noqa: S101  # for the type checker
+        return alive(*args, **kwargs)
+
+    return call
 
 
 async def _maintain(runtime: weakref.ref[Runtime]) -> None:

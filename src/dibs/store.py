@@ -3,7 +3,8 @@
 A store is told what was decided (drafts, claim requests, writes) and orders, locks, compares and writes. It decides
 nothing about retries, exhaustion or validity. Everything is a batch; each item, or each group of drafts, is answered
 for itself and is all or nothing. Every change of a job and its event are one atomic step. All times are microseconds of
-the store's own clock, which never runs backwards: it stands still if the machine's clock is set back.
+the store's own clock, which is never before the last change that was written: if the machine's clock is set back, it
+stands still.
 
 The methods may be called from any thread and any event loop of the process that opened the store. To write a store of
 your own, run ``dibs.testing.conformance`` against it.

@@ -262,7 +262,7 @@ class SyncClaim(TwinClaim):
         self._async.on_lost(callback)
 
     def load(self) -> Job:
-        """Read the job, where the claim came from elsewhere; ``LeaseLost`` if it is not this claim's any more."""
+        """Extend and read a claim that came from elsewhere; ``LeaseLost`` if it is not current."""
         return self._run(self._async.load())
 
     def complete(self, result: Json = None, *, connection: Any = None) -> None:

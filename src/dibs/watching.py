@@ -54,9 +54,11 @@ def _told(job: Job) -> tuple[object, ...]:
 
 async def _last_words(runtime: Runtime, id: str, seen: Job | None) -> Job:
     """Race: a job that is kept for no time is gone before anyone sees its end; its last event still tells it."""
-    if seen is not None:
-        for event in reversed(await runtime.broker().log(id)):
-            if event.event is EventName.PRUNED and event.from_ is not None and event.from_.finished:
-                changes = {"status": event.from_, "fence": event.fence, "attempts": event.attempts}
-                return msgspec.structs.replace(seen, **changes, updated_us=event.at_us, completed_us=event.at_us)
+    for event in reversed(await runtime.broker().log(id)):
+        if event.event is EventName.PRUNED and event.from_ is not None and event.from_.finished:
+            if seen is None:
+                hint = "To wait for a job, or to watch it, give it a retention above zero."
+                raise NotFound(f"job {id!r} has ended ({event.from_}) and is no longer kept", hint=hint)
+            changes = {"status": event.from_, "fence": event.fence, "attempts": event.attempts}
+            return msgspec.structs.replace(seen, **changes, updated_us=event.at_us, completed_us=event.at_us)
     raise NotFound(f"there is no job {id!r}")

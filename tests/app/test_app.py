@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import dibs
 from dibs import App, FakeClock, InvalidRequest, NewJob, NotClaimable, NotFound, Order, Status
+from dibs.domain.job import Extension, Outcome
 
 
 async def claimed(app: App, **wishes) -> dibs.Claim:
@@ -176,7 +178,34 @@ async def test_claimed_with_another_token_is_lost(app: App) -> None:
     with pytest.raises(dibs.LeaseLost):
         async with app.claimed(first.id, fence=2, lease_token=first.lease_token):
             pytest.fail("entered another's claim")
+    with pytest.raises(dibs.LeaseLost):
+        async with app.claimed(first.id, fence=first.fence, lease_token="x" * 24):
+            pytest.fail("entered under a wrong token")
     await first.complete()
+
+
+async def test_claimed_has_a_full_lease_from_when_it_is_taken_up(app: App, clock: FakeClock) -> None:
+    await app.enqueue("t")
+    first = await claimed(app, lease=30)
+    clock.advance(29)
+    async with app.claimed(first.id, fence=first.fence, lease_token=first.lease_token) as claim:
+        assert claim.job.lease_expires_us == clock.now() + 30_000_000
+
+
+async def test_claimed_is_not_entered_while_no_one_can_say_whose_it_is(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await app.enqueue("t")
+    first = await claimed(app)
+
+    async def busy(extensions: Sequence[Extension]) -> list[Outcome]:
+        return [Outcome.BUSY for _ in extensions]
+
+    monkeypatch.setattr(app.runtime.broker(), "extend", busy)
+    claim = app.claimed(first.id, fence=first.fence, lease_token=first.lease_token)
+    with pytest.raises(dibs.StoreUnavailable, match="row"):
+        await claim.load()
+    assert not claim.lost
 
 
 async def test_options_come_from_the_call_then_the_task_then_the_app(url: str) -> None:
@@ -237,6 +266,15 @@ def test_app_reads_its_store_from_the_environment(tmp_path: Path, monkeypatch: p
 async def test_a_url_without_a_store_is_refused(url: str) -> None:
     with pytest.raises(InvalidRequest, match="url"):
         await App(url).enqueue("t")
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///jobs.db", "httpx://host"])
+def test_an_api_key_is_refused_where_it_means_nothing(url: str) -> None:
+    with pytest.raises(InvalidRequest, match="api_key") as caught:
+        App(url, api_key="s3cret")
+    assert "s3cret" not in str(caught.value)
+    for address in ("http://host:8642", "https://host"):
+        assert App(address, api_key="s3cret").url == address
 
 
 def test_unknown_settings_are_refused_all_at_once() -> None:

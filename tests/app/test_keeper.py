@@ -310,7 +310,7 @@ async def test_without_threads_beats_and_maintenance_run_on_the_callers_loop() -
             await asyncio.sleep(0)
         with pytest.raises(dibs.NotSupported):
             app.sync.counts()
-        assert threading.active_count() == before
+        assert threading.active_count() <= before  # apps that other tests have dropped may end theirs meanwhile
 
 
 async def test_without_threads_a_cancelled_claim_is_released() -> None:

@@ -133,6 +133,20 @@ async def test_wait_for_a_job_that_is_kept_for_no_time(app: App, clock: FakeCloc
     assert (ended.status, ended.attempts) == (Status.COMPLETED, 1)
 
 
+async def test_wait_for_a_job_that_was_gone_before_the_first_look_says_why(app: App, clock: FakeClock) -> None:
+    job = await app.enqueue("t", retention=0)
+    claim = await app.claim()
+    assert claim is not None
+    await claim.complete()
+    while await app.get(job.id):
+        clock.advance(60)
+        await asyncio.sleep(0)
+    for look in (app.wait(job.id), anext(aiter(app.watch(job.id)))):
+        with pytest.raises(NotFound, match="completed") as caught:
+            await look
+        assert "retention" in caught.value.hint
+
+
 # Once
 
 

@@ -48,6 +48,42 @@ asyncio.run(use())
 print("parent", queue.counts().completed, queue.verify().ok, flush=True)
 """
 
+DROP = """
+import asyncio, gc, os, sys, threading, time
+import dibs
+
+def ours():
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("dibs-"))
+
+def use(path, way):
+    app = dibs.App(path)
+    if way == "sync":
+        app.sync.enqueue("t")
+        with app.sync.claim("w"):
+            pass
+        app.sync.find().items
+    elif way == "async":
+        asyncio.run(app.enqueue("t"))
+    else:
+        app.sync.enqueue("t")
+        if os.fork() == 0:
+            del app
+            gc.collect()
+            assert ours() == [], ours()
+            os._exit(0)
+        assert os.wait()[1] == 0
+        assert app.sync.counts().pending == 1
+
+before = len(os.listdir("/dev/fd"))
+for number in range(3):
+    use(f"sqlite:///{sys.argv[1]}/{number}.db", sys.argv[2])
+gc.collect()
+end = time.monotonic() + 10
+while (ours() or len(os.listdir("/dev/fd")) > before) and time.monotonic() < end:
+    time.sleep(0.01)
+print(ours(), len(os.listdir("/dev/fd")) - before)
+"""
+
 EXITS = {
     "sync": "app.sync.enqueue('t')",
     "async": "asyncio.run(app.enqueue('t'))",
@@ -55,6 +91,11 @@ EXITS = {
     "held": "app.sync.enqueue('t'); app.sync.claim().__enter__()",
     "in a loop": "app.sync.enqueue('t'); claims = app.sync.claims(); next(claims)",
     "exception": "app.sync.enqueue('t')\ntry: raise SystemExit(0)\nfinally: app.sync.claim()",
+    "dropped": "app.sync.enqueue('t'); app.sync.claim(); del app; import gc; gc.collect()",
+    "dropped while held": "app.sync.enqueue('t'); app.sync.claim().__enter__(); del app; import gc; gc.collect()",
+    "dropped and forked": (
+        "app.sync.enqueue('t'); app = None; import gc; gc.collect(); pid = os.fork(); pid and os.waitpid(pid, 0)"
+    ),
     "waiting thread": (
         "import threading; threading.Thread(target=lambda: app.sync.claim(wait=60), daemon=True).start(); "
         "app.sync.counts()"
@@ -82,3 +123,9 @@ def test_the_interpreter_ends_in_peace(way: str, url: str, tmp_path: Path, monke
     assert "dibs" not in done.stderr or way == "waiting thread", done.stderr
     if way != "waiting thread":
         assert done.stderr == ""
+
+
+@pytest.mark.parametrize("way", ["sync", "async", "fork"])
+def test_an_app_that_is_dropped_leaves_no_threads_and_no_files_open(way: str, tmp_path: Path) -> None:
+    done = run(DROP, str(tmp_path), way)
+    assert (done.stdout, done.stderr, done.returncode) == ("[] 0\n", "", 0)

@@ -41,7 +41,10 @@ def test_verify_reads_the_store_from_the_environment(file: Path) -> None:
     try:
         done = subprocess.run(
             [sys.executable, "-c", "from dibs.cli import main; main(['verify', '--json'])"],
-            check=False, capture_output=True, text=True, timeout=50,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=50,
         )
     finally:
         del os.environ["DIBS_STORE"]
@@ -90,7 +93,10 @@ def test_migrate_says_what_it_does(tmp_path: Path) -> None:
 
     assert "ran" in run("migrate", "--store", store, cwd=tmp_path).stdout
     assert "up to date" in run("migrate", "--store", store, cwd=tmp_path).stdout
-    assert json.loads(run("migrate", "--store", store, "--json", cwd=tmp_path).stdout) == {"steps": [], "dry_run": False}
+    assert json.loads(run("migrate", "--store", store, "--json", cwd=tmp_path).stdout) == {
+        "steps": [],
+        "dry_run": False,
+    }
 
 
 def test_help_names_the_commands(tmp_path: Path) -> None:

@@ -31,7 +31,11 @@ def verify(
             report = app.verify(progress=lambda jobs: bar.update(task, completed=jobs))
     if json:
         first = [str(violation) for violation in report.violations]
-        print(msgspec.json.encode({"ok": report.ok, "jobs": report.jobs, "events": report.events, "broken": first}).decode())
+        print(
+            msgspec.json.encode(
+                {"ok": report.ok, "jobs": report.jobs, "events": report.events, "broken": first}
+            ).decode()
+        )
     else:
         print(report)
     return 0 if report.ok else 1

@@ -17,7 +17,7 @@ ONE_JOB = "SEARCH dibs_job USING INTEGER PRIMARY KEY (rowid=?)"
 WHOLE = ["SEARCH job USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH payload USING INTEGER PRIMARY KEY (rowid=?)"]
 
 HOT = {
-    "clock_read": ["SCAN dibs_clock", "SCAN dibs_job"],  # one row; backwards by rowid, and ends at the first
+    "clock_read": ["SEARCH dibs_clock USING INTEGER PRIMARY KEY (rowid=?)"],
     "clock_write": ["SEARCH dibs_clock USING INTEGER PRIMARY KEY (rowid=?)"],
     "lane_find": ["SEARCH dibs_lane USING INDEX dibs_lane_name (queue=? AND task=? AND priority=?)"],
     "lane_due": ["SCAN dibs_lane USING COVERING INDEX dibs_lane_due"],  # best first, and ends when there is enough

@@ -67,8 +67,8 @@ class MemoryStore:
             return self._now()
 
     def _now(self) -> int:
-        self._high = max(self._high, self._clock.now())
-        return self._high
+        """Tell the machine's time, but never one before the last change: that is what every store keeps of the time."""
+        return max(self._high, self._clock.now())
 
     # Insert
 
@@ -97,6 +97,8 @@ class MemoryStore:
             row.events.append(transitions.log(None, row.job, EventName.ENQUEUED, now))
             new.append(row)
             jobs.append(row.job)
+        if new:
+            self._high = now
         return jobs
 
     def _identify(self, draft: Draft) -> transitions.Identity:
@@ -119,6 +121,7 @@ class MemoryStore:
             return [[self._lease(row, request, now) for row in self._pick(request, now)] for request in requests]
 
     def _lease(self, row: Row, request: ClaimRequest, now: int) -> Job:
+        self._high = now
         before, after = row.job, transitions.claim(row.job, request, now)
         self._table.change(row, after)
         row.events.append(transitions.log(before, after, EventName.CLAIMED, now))
@@ -184,7 +187,7 @@ class MemoryStore:
                         yield key, lane
 
     def _paused(self, queue: str) -> bool:
-        return self._document(PAUSED + queue, self._high) is not None
+        return self._document(PAUSED + queue, self._now()) is not None
 
     def _document(self, name: str, now: int) -> Document | None:
         document = self._documents.get(name)
@@ -202,6 +205,7 @@ class MemoryStore:
         row = self._table.rows.get(extension.ref.id)
         if row is None or not transitions.holds(row.job, extension.ref):
             return Outcome.LOST
+        self._high = now
         self._table.change(row, transitions.extend(row.job, extension, now))
         return Outcome.APPLIED
 
@@ -223,6 +227,7 @@ class MemoryStore:
             return Written(outcome, _public(row.job))
         if write.event is EventName.REDRIVEN and row.job.unique_key in self._table.unique:
             return Written(Outcome.CONFLICT, _public(row.job))
+        self._high = now
         before, after = row.job, transitions.apply(row.job, write, now)
         event = transitions.log(before, after, write.event, now, actor=write.actor, note=write.note)
         if write.to is None:
@@ -258,6 +263,7 @@ class MemoryStore:
             return len(ended)
 
     def _bury(self, row: Row, event: Event) -> None:
+        self._high = event.at_us
         self._gone[row.job.id] = [event]
         self._table.remove(row)
 
@@ -383,6 +389,7 @@ class MemoryStore:
             version = 0 if old is None else old.version
             if expect is not None and expect != version:
                 return None
+            self._high = now
             if value is None:
                 self._documents.pop(name, None)
                 document = Document(name, 0, b"", now)

@@ -56,6 +56,7 @@ def claim(moment: Moment, requests: Iterable[ClaimRequest]) -> Later[list[list[J
 def _take(moment: Moment, request: ClaimRequest, seqs: list[int]) -> list[rows.Row]:
     if not seqs:
         return []
+    moment.touched = True
     picked = json_array(seqs)
     moment.execute(_TAKE, (picked, request.worker_id, request.token, moment.now, request.lease_us or None))
     moment.execute(_LOG, (picked,))

@@ -69,5 +69,6 @@ def _take(moment: Moment, alike: _Alike, seqs: list[int]) -> set[int]:
             return set()
         seqs = [seq for (seq,) in moment.rows(_TAKEN, listed)]
         listed = json_array(seqs)
+    moment.touched = True
     moment.execute(_LOG, (listed,))
     return set(seqs)

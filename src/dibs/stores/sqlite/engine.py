@@ -26,7 +26,7 @@ from dibs.stores.sqlite import forks, migrate
 from dibs.stores.sqlite.connection import Link
 from dibs.stores.sqlite.desk import Desk, Later, Work, prepare
 from dibs.stores.sqlite.errors import translate
-from dibs.stores.sqlite.moment import Moment, StoreClock, data_version
+from dibs.stores.sqlite.moment import Moment, StoreClock
 from dibs.stores.sqlite.recent import Recent
 from dibs.stores.sqlite.wake import Waiting
 
@@ -123,8 +123,9 @@ class Engine:
             connection.execute("SAVEPOINT dibs")
             try:
                 # What it finds out about lanes is not remembered: the user may roll back.
-                moment = self._moment(connection, self._time.write(connection, own=False))
+                moment = self._moment(connection, self._time.read(connection))
                 result = run(moment)
+                self._time.keep(moment)
             except BaseException:
                 with suppress(apsw.Error):  # a full disk, for one, has rolled back everything already
                     connection.execute("ROLLBACK TO dibs; RELEASE dibs")
@@ -179,11 +180,7 @@ class Engine:
         connection = self._writer_link.connection()
         if self._migrated != self._writer_link.opened:
             self._lanes.clear()  # another file may have taken the place of the one we knew
-            version = data_version(connection)  # before: a commit by anyone else, from here on, changes it
-            if len(migrate.migrate(connection, self.path, self._clock.now())) == len(migrate.steps()):
-                self._time.made_file(version)
-            else:
-                self._time.opened_file()
+            migrate.migrate(connection, self.path, self._clock.now())
             self._migrated = self._writer_link.opened
         connection.execute("BEGIN IMMEDIATE")
         return connection
@@ -191,10 +188,11 @@ class Engine:
     def _commit(self, connection: apsw.Connection, todo: list[Work[Any]]) -> Moment:
         """Do all and commit it, which is the last thing here: after it, nothing may be undone or done again."""
         try:
-            moment = self._moment(connection, self._time.write(connection, own=True), self._recent)
+            moment = self._moment(connection, self._time.read(connection), self._recent)
             for work in todo:
                 work.result = work.run(moment)
             prepare(todo)
+            self._time.keep(moment)
             connection.execute("COMMIT")
         except BaseException:
             self._roll_back(connection)

@@ -91,6 +91,7 @@ class _Named:
 
 def _write(moment: Moment, new: list[Job]) -> None:
     lanes = _lanes(moment, new)
+    moment.touched = True
     place = moment.execute(_PLACE).fetchone()
     first = 1 if place is None else place[0] + 1
     terms = TermsWriter()

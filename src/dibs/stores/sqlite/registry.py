@@ -38,6 +38,7 @@ def put(moment: Moment, name: str, value: bytes | None, expect: int | None, keep
     version = 0 if found is None else found.version
     if expect is not None and expect != version:
         return None
+    moment.touched = True
     if value is None:
         document = Document(name, 0, b"", moment.now)
         moment.execute(_REMOVE, (name,))

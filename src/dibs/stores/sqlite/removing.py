@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from dibs.domain import transitions
-from dibs.domain.job import Event, EventName, Job
+from dibs.domain.job import Event, Job
 from dibs.domain.retry import SECOND
 from dibs.stores.sqlite import rows
 from dibs.stores.sqlite.rows import json_array
@@ -31,6 +29,7 @@ _LANES = statement("lane_prune")
 
 def remove(moment: Moment, gone: Sequence[tuple[int, Job, Event]]) -> None:
     """Remove jobs with all that belongs to them, and leave each one's last event."""
+    moment.touched = True
     seqs = json_array([seq for seq, _, _ in gone])
     for statement_ in _REMOVE:
         moment.execute(statement_, (seqs,))
@@ -44,8 +43,7 @@ def prune(moment: Moment, seqs: Sequence[int]) -> int:
     gone: list[tuple[int, Job, Event]] = []
     for row in moment.rows(_DUE, json_array(seqs), moment.now):
         job = rows.job(row, moment.lanes)
-        after = replace(job, events=job.events + 1)
-        gone.append((row[0], job, transitions.log(job, after, EventName.PRUNED, moment.now)))
+        gone.append((row[0], job, transitions.prune(job, moment.now)))
     if gone:
         remove(moment, gone)
     return len(gone)

@@ -117,6 +117,7 @@ class _Writing:
 
     def _flush(self) -> None:
         if self._changed:
+            self._moment.touched = True
             changed = [rows.changed(entry.job, entry.expires, entry.seq) for entry in self._changed.values()]
             self._moment.executemany(_WRITE, changed)
             self._changed.clear()
@@ -141,5 +142,6 @@ def extend(moment: Moment, extensions: Sequence[Extension]) -> list[Outcome]:
         changed[seq] = (job.lease_expires_us, job.updated_us, job.progress, job.progress_note, seq)
         outcomes.append(Outcome.APPLIED)
     if changed:
+        moment.touched = True
         moment.executemany(_EXTEND, changed.values())
     return outcomes

@@ -40,6 +40,7 @@ class ClockSuite(Suite):
         assert (first, await store.now()) == (clock.now() - 1_500_000, clock.now())
 
     async def test_now_stands_still_while_the_clock_is_behind(self, store: Store, clock: FakeClock) -> None:
+        await enqueue(store, new_job())
         before = await store.now()
         clock.advance(-HOUR)
         assert await store.now() == before

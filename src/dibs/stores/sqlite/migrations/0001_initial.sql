@@ -107,7 +107,7 @@ CREATE TABLE dibs_tombstone (
 
 CREATE INDEX dibs_tombstone_at ON dibs_tombstone (at);
 
--- The latest time that anyone has written at, or up to half a second less: one row.
+-- When something was last changed: one row. The store's clock is never before it.
 CREATE TABLE dibs_clock (
   id   INTEGER PRIMARY KEY CHECK (id = 1),
   high INTEGER NOT NULL
