@@ -22,6 +22,7 @@ async def shop(tmp_path: Path, clock: FakeClock) -> AsyncIterator[App]:
 @pytest.fixture
 def db(shop: App, tmp_path: Path) -> Iterator[apsw.Connection]:
     connection = apsw.Connection(str(tmp_path / "jobs.db"))
+    connection.set_busy_timeout(10_000)  # the store writes too
     connection.execute("CREATE TABLE sold (id TEXT)")
     yield connection
     connection.close()

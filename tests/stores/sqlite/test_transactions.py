@@ -17,6 +17,7 @@ from dibs.testing.conformance.builders import claim, claim_one, completed, enque
 @pytest.fixture
 def own(store: SqliteStore, path: Path) -> Iterator[apsw.Connection]:
     connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(10_000)  # the store writes too
     connection.execute("CREATE TABLE orders (id)")
     yield connection
     connection.close()
