@@ -48,6 +48,7 @@ async def batch(run: Run) -> None:
             {
                 "dibs broker, sqlite": partial(_ours, run, "sqlite", _through_broker, jobs, size),
                 "dibs broker, sqlite, settling with the next claim": partial(_ours, run, "sqlite", _ahead, jobs, size),
+                "dibs broker, sqlite, two claimers": partial(_ours, run, "sqlite", _two, jobs, size),
                 "bare apsw": partial(_bare, run, jobs, size),
                 "dibs store, sqlite": partial(_ours, run, "sqlite", _through_store, jobs, size),
                 "dibs broker, memory": partial(_ours, run, "memory", _through_broker, jobs, size),
@@ -125,6 +126,11 @@ async def _through_broker(store: Store, size: int, claimed: list[str]) -> None:
     while jobs := await claim(broker, size):
         claimed += [job.id for job in jobs]
         await settle(broker, jobs)
+
+
+async def _two(store: Store, size: int, claimed: list[str]) -> None:
+    """Two who claim in one process: while one batch is on its way the next one gathers."""
+    await asyncio.gather(_through_broker(store, size, claimed), _through_broker(store, size, claimed))
 
 
 async def _ahead(store: Store, size: int, claimed: list[str]) -> None:

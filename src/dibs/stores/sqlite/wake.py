@@ -12,6 +12,7 @@ from dibs.clock import Bell
 from dibs.domain.errors import DibsError
 from dibs.domain.job import NEVER
 from dibs.domain.retry import SECOND
+from dibs.stores.sqlite.notice import Notice
 from dibs.stores.sqlite.reading import peek
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
     from dibs.stores.sqlite.connection import Link
     from dibs.stores.sqlite.moment import Moment
 
-_POLL_SECONDS = 0.005  # how long another process's job may go unnoticed
+_POLL_SECONDS = 0.004  # where the kernel does not tell: about twice this is how long a job may go unnoticed
+_REST_SECONDS = 0.003  # between two looks, however much is going on
+_ALERT_SECONDS = 0.05  # how long a look may come too early for what the kernel has told of
+_DOUBT_SECONDS = 0.25  # how long the kernel's silence is trusted
+_SURPRISES = 3  # changes in a row that it did not tell of, until it is no longer asked
 _ERROR_SECONDS = 0.25
 
 _Key = tuple[Any, ...]
@@ -112,8 +117,9 @@ def _ring(waiters: list[_Waiter], due: int) -> None:
 
 
 class _Watcher:
-    """A thread that asks SQLite, every few milliseconds while someone waits, whether anyone has committed anything.
+    """A thread that asks SQLite, while someone waits, whether anyone has committed anything.
 
+    It does so when the kernel tells that the WAL was written to, or every few milliseconds where it does not tell.
     ``PRAGMA data_version`` looks at one number in shared memory. Only if it has changed are the lanes looked at. What
     it saw last is kept while no one waits: a commit between two waits counts as a change, so none can be missed.
     """
@@ -125,6 +131,7 @@ class _Watcher:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._seen: tuple[int, int] | None = None
+        self._notice: Notice | None = None
 
     def wake(self, clock: Clock) -> None:
         """Someone waits."""
@@ -132,37 +139,67 @@ class _Watcher:
             with self._starting:
                 if self._thread is None:
                     self._stopped.clear()
+                    self._notice = Notice.make()
                     self._thread = clock.spawn("dibs-sqlite-watcher", self._loop)
         self._wanted.set()
 
     def _loop(self) -> None:
+        notice, alert, surprises = self._notice, 0.0, 0
         while not self._stopped.is_set():
             if not self._waiting:
                 self._wanted.clear()
                 if not self._waiting:  # race: one who came before the clear
                     self._wanted.wait()
+                alert = time.monotonic()  # what happened meanwhile was not waited for
             try:
-                self._poll()
+                changed = self._poll(notice)
             except DibsError:
                 self._stopped.wait(_ERROR_SECONDS)  # those who claim will be told
-            time.sleep(_POLL_SECONDS)  # half the price of waiting for an event; close waits no longer
+                continue
+            if notice is None:
+                time.sleep(_POLL_SECONDS)
+                continue
+            # Race: the kernel tells of the writing, and the commit is there only once it is on the disk. So what was
+            # told keeps us looking for a while.
+            if time.monotonic() - alert < _ALERT_SECONDS:
+                time.sleep(_REST_SECONDS)
+                told = notice.wait(0)
+            else:
+                surprises += changed
+                if surprises >= _SURPRISES:
+                    notice = None  # things are written and no one tells: on this file system one has to look
+                    continue
+                told = notice.wait(_DOUBT_SECONDS)
+            if told:
+                alert, surprises = time.monotonic(), 0
         with self._link.lock:
             self._link.drop()
 
-    def _poll(self) -> None:
+    def _poll(self, notice: Notice | None) -> bool:
+        """Look whether anything was committed; those who wait are told."""
         with self._link.lock:
             try:
                 version = self._link.version()
             except apsw.Error as error:
                 raise self._link.failure(error) from error
-            if version != self._seen:
-                self._snapshot(self._link, self._waiting.look)
-                self._seen = version
+            if version == self._seen:
+                return False
+            # Opened, perhaps again: the WAL may be another file than before, and is watched before it is looked at.
+            if notice is not None and (self._seen is None or self._seen[0] != version[0]):
+                notice.watch(self._link.path + "-wal")
+            self._snapshot(self._link, self._waiting.look)
+            self._seen = version
+            return True
 
     def close(self) -> None:
         """Stop watching."""
         self._stopped.set()
         self._wanted.set()
         thread, self._thread = self._thread, None
+        notice, self._notice = self._notice, None
+        if notice is not None:
+            notice.wake()
         if thread is not None:
             thread.join()
+        if notice is not None:
+            notice.close()
