@@ -140,14 +140,18 @@ class Batcher(Generic[Item, Answer]):
             logger.warning("could not give back what no one waits for any more: %s", error)
 
 
+class _Stubborn(asyncio.Task[T]):
+    """A task that cannot be cancelled, only waited for: also by a loop that is going down."""
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        del msg
+        return False
+
+
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
     """Wait until work is done, though the loop is going down: what a claim took must be known to be given back."""
-    task = asyncio.get_running_loop().create_task(work)
-    asyncio._unregister_task(task)  # noqa: SLF001 - hides it from asyncio.run, which cancels all that it sees
-    while not task.done():
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.cancelled():
-                raise
-    return task.result()
+    task = _Stubborn(work)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return task.result()  # the cancellation waited for it
