@@ -57,6 +57,7 @@ class Portal:
         self._pid = os.getpid()
         self._lock = threading.RLock()  # a finaliser may call stop() in the middle of anything
         self._stopping = False
+        self._told_to_stop = False
         self._calls: set[Call[Any]] = set()
         self._ended: Future[None] = Future()
         self.loop = asyncio.new_event_loop()
@@ -164,7 +165,7 @@ class Portal:
         asyncio.set_event_loop(self.loop)
         _here.portal = self
         try:
-            while not self._stopping:
+            while not self._told_to_stop:
                 with suppress(KeyboardInterrupt, SystemExit):  # raised by what ran here, and told to who called it
                     self.loop.run_forever()
             self.loop.run_until_complete(self._wind_up())
@@ -202,7 +203,12 @@ class Portal:
         with self._lock:
             if not self._stopping:
                 self._stopping = True
-                self.loop.call_soon_threadsafe(self.loop.stop)
+                self.loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        """Race: a stop before the loop began to run. Only once this has been called is no stop left for what follows."""
+        self._told_to_stop = True
+        self.loop.stop()
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until it has ended."""

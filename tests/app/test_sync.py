@@ -316,3 +316,13 @@ async def test_portal_calls_can_be_awaited_from_another_loop() -> None:
     await portal.ended()
     with pytest.raises(dibs.WrongState, match="closed"):
         portal.run(where())
+
+
+def test_a_portal_that_is_stopped_before_it_runs_ends_cleanly() -> None:
+    """Race: stop comes before the thread has begun to run its loop, or in the middle of its first turn."""
+    for _ in range(200):
+        portal = Portal(dibs.Clock())
+        portal.stop()
+        portal.join(10)
+        assert not portal.alive
+        assert portal.loop.is_closed()

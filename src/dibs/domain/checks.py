@@ -165,8 +165,8 @@ def is_ref(ref: Any) -> bool:
     return (
         type(ref) is Ref
         and type(ref.id) is str
-        and ref.id.isascii()  # no more is needed: one that cannot be a job's is not found
-        and 1 <= len(ref.id) <= MAX_NAME
+        and _ID.match(ref.id) is not None
+        and ref.id not in _DOTS
         and type(ref.fence) is int
         and 1 <= ref.fence <= MAX_FENCE
         and type(ref.token) is str
