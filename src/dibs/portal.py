@@ -206,7 +206,7 @@ class Portal:
                 self.loop.call_soon_threadsafe(self._stop)
 
     def _stop(self) -> None:
-        """Race: a stop before the loop began to run. Only once this has been called is no stop left for what follows."""
+        """Race: a stop before the loop began to run. Only once this was called is no stop left for what follows."""
         self._told_to_stop = True
         self.loop.stop()
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 import dibs
 from dibs import App, Claim, FakeClock, LeaseLost, NewJob, Status, SyncApp, SyncClaim, SyncTask, Task
-from dibs.portal import Portal
+from dibs.portal import Kind, Portal
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -318,11 +319,28 @@ async def test_portal_calls_can_be_awaited_from_another_loop() -> None:
         portal.run(where())
 
 
+class Late(dibs.Clock):
+    """Starts threads that begin only when they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+
+    def spawn(self, name: str, target: Callable[[], None]) -> threading.Thread:
+        def begin() -> None:
+            self.go.wait(10)
+            target()
+
+        return super().spawn(name, begin)
+
+
 def test_a_portal_that_is_stopped_before_it_runs_ends_cleanly() -> None:
-    """Race: stop comes before the thread has begun to run its loop, or in the middle of its first turn."""
-    for _ in range(200):
-        portal = Portal(dibs.Clock())
-        portal.stop()
-        portal.join(10)
-        assert not portal.alive
-        assert portal.loop.is_closed()
+    clock = Late()
+    portal = Portal(clock)
+    call = portal.submit(asyncio.sleep(3600), Kind.BACKGROUND)
+    portal.stop()
+    clock.go.set()
+    portal.join(10)
+
+    assert portal.loop.is_closed()
+    assert call.cancelled()
