@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from dibs.domain import transitions
 from dibs.domain.job import FINISHED, EventName, Job, Outcome, Status
 from dibs.store import Written
@@ -96,8 +94,7 @@ class _Writing:
             kept = after.keep.after(after.status)
             entry.expires = now + kept
             if kept == 0:
-                gone = replace(after, events=after.events + 1)
-                self._remove(entry, transitions.log(after, gone, EventName.PRUNED, now))
+                self._remove(entry, transitions.prune(after, now))
         elif after.status is Status.PENDING:
             self._dues.append((entry.lane, after.due_us))
         return Written(outcome, without_token(after))
