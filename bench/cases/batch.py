@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 from bench.bare import Bare, syncs
@@ -46,8 +45,8 @@ async def batch(run: Run) -> None:
             f"batches of {size}",
             run.size(7, 3),
             {
-                "dibs broker, sqlite": partial(_ours, run, "sqlite", _through_broker, jobs, size),
-                "dibs broker, sqlite, settling with the next claim": partial(_ours, run, "sqlite", _ahead, jobs, size),
+                "dibs broker, sqlite": partial(_ours, run, "sqlite", _ahead, jobs, size),
+                "dibs broker, sqlite, one after the other": partial(_ours, run, "sqlite", _through_broker, jobs, size),
                 "dibs broker, sqlite, two claimers": partial(_ours, run, "sqlite", _two, jobs, size),
                 "bare apsw": partial(_bare, run, jobs, size),
                 "dibs store, sqlite": partial(_ours, run, "sqlite", _through_store, jobs, size),
@@ -62,7 +61,7 @@ async def batch(run: Run) -> None:
         if size == 100:
             run.bar(
                 "batch-100",
-                "claim+settle of 100 through the broker on SQLite, over the bare apsw loop",
+                "claim+settle of 100 through the broker on SQLite, as a worker does it, over the bare apsw loop",
                 "×",
                 ratios(values["dibs broker, sqlite"], values["bare apsw"]),
                 at_least=SHARE,
@@ -96,10 +95,8 @@ Drain = Callable[[Store, int, list[str]], Awaitable[None]]
 
 async def _ours(run: Run, store: str, drain: Drain, jobs: int, size: int) -> float:
     with run.fresh() as folder:
-        await _fill(store, folder, jobs)
         async with opened(store, folder) as subject:
-            if store == "memory":
-                await _insert(subject, jobs)
+            await _insert(subject, jobs)
             claimed: list[str] = []
             began = time.perf_counter()
             await drain(subject, size, claimed)
@@ -107,13 +104,6 @@ async def _ours(run: Run, store: str, drain: Drain, jobs: int, size: int) -> flo
             prove_once(run, claimed, jobs)
             await prove_log(run, subject, "batches", jobs)
     return jobs / seconds
-
-
-async def _fill(store: str, folder: Path, jobs: int) -> None:
-    """As the bare one is: filled, then checkpointed, here by closing the file."""
-    if store != "memory":
-        async with opened(store, folder) as subject:
-            await _insert(subject, jobs)
 
 
 async def _insert(store: Store, jobs: int) -> None:
@@ -157,7 +147,6 @@ async def _profile(run: Run, jobs: int) -> str:
     others: list[cProfile.Profile] = []
     text = io.StringIO()
     with run.fresh() as folder:
-        await _fill("sqlite", folder, jobs)
 
         def begin(*_: object) -> None:
             profile = cProfile.Profile()
@@ -167,6 +156,7 @@ async def _profile(run: Run, jobs: int) -> str:
 
         threading.setprofile(begin)
         async with opened("sqlite", folder) as subject:
+            await _insert(subject, jobs)
             mine.enable()
             await _through_broker(subject, 100, [])
             mine.disable()

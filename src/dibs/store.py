@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Outcome,
         Query,
         QueueInfo,
+        Status,
     )
     from dibs.domain.transitions import Write
 
@@ -62,10 +63,15 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class Written(NamedTuple):
-    """What became of a write, and the job after it (none if there is no such job)."""
+    """What became of a write, and what the job is after it: none if there is no such job, or no longer."""
 
     outcome: Outcome
-    job: Job | None
+    status: Status | None
+
+    @property
+    def will_retry(self) -> bool:
+        """Say whether the job is to be tried again."""
+        return self.status is not None and not self.status.finished
 
 
 class Audit(NamedTuple):

@@ -78,7 +78,7 @@ class BusyStore(MemoryStore):
         self.busy -= number
         jobs = await self.get([write.id for write in writes[:number]])
         return [
-            *[Written(Outcome.BUSY, job) for job in jobs],
+            *[Written(Outcome.BUSY, job.status if job else None) for job in jobs],
             *await super().write(writes[number:], connection=connection),
         ]
 

@@ -71,18 +71,7 @@ class Batcher(Generic[Item, Answer]):
 
     def _start(self) -> None:
         # The task starts in the next turn of the loop: whatever else is called in this one goes along.
-        self._running = asyncio.get_running_loop().create_task(self._run(), name="dibs-batch")
-        self._running.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Race: a loop that goes down cancels the task, perhaps before it began, and someone still waits.
-
-        It may be one who gives a claim back (test_a_loop_that_ends_in_the_middle_leaves_nothing_claimed).
-        """
-        if self._running is task:
-            self._running = None
-            if any(not call.answers.done() for call in self._gathered):
-                self._start()
+        self._running = _Stubborn(self._run(), name="dibs-batch")
 
     async def _run(self) -> None:
         while self._gathered:
@@ -106,18 +95,12 @@ class Batcher(Generic[Item, Answer]):
     async def _flush(self, batch: list[_Call[Item, Answer]]) -> None:
         if not batch:
             return
-        sending = self._send([item for call in batch for item in call.items])
         try:
-            answers = await (sending if self._give_back is None else _to_its_end(sending))
-        except BaseException as error:
+            answers = await self._send([item for call in batch for item in call.items])
+        except Exception as error:  # noqa: BLE001  # it is the callers', and reaches them
             for call in batch:
                 if not call.answers.done():
-                    if isinstance(error, asyncio.CancelledError):
-                        call.answers.cancel()
-                    else:
-                        call.answers.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
+                    call.answers.set_exception(error)
             return
         start = 0
         abandoned: list[Answer] = []

@@ -87,8 +87,8 @@ def _raise_unless_done(id: str, written: Written) -> None:
         raise NotFound(f"there is no job {id!r}")
     if written.outcome is Outcome.CONFLICT:
         raise UniqueConflict(f"job {id!r} cannot run again: a newer unfinished job has its unique key")
-    if written.outcome is Outcome.LOST and written.job is not None:
-        raise WrongState(f"job {id!r} is {written.job.status}")
+    if written.outcome is Outcome.LOST:
+        raise WrongState(f"job {id!r} is {written.status}")
 
 
 def _count(written: Sequence[Written]) -> Changes:

@@ -21,7 +21,7 @@ from dibs.broker.intake import (
     read_cursor,
 )
 from dibs.broker.maintenance import Maintenance
-from dibs.broker.protocol import Ask, Changes, Ending, Settled
+from dibs.broker.protocol import Ask, Changes, Ending
 from dibs.domain import checks, transitions
 from dibs.domain.audit import Checker, Report
 from dibs.domain.errors import (
@@ -49,6 +49,7 @@ from dibs.domain.job import (
 )
 from dibs.domain.retry import micros
 from dibs.domain.settings import MAX_BATCH, MAX_BATCH_BYTES, MAX_CLAIM
+from dibs.domain.transitions import complete
 from dibs.domain.validate import encode
 from dibs.store import PAUSED, Refusal, Written
 
@@ -164,9 +165,12 @@ class LocalBroker:
         await self._open()
         return await self._extends.call(extensions)
 
-    async def settle(self, endings: Sequence[Ending], *, connection: Any = None) -> list[Settled]:
+    async def settle(self, endings: Sequence[Ending], *, connection: Any = None) -> list[Written]:
         check_refs([ending.ref for ending in endings], "endings")
-        writes = [self._decide(ending) for ending in endings]
+        writes = [
+            complete(ending.ref) if ending.verb == "complete" and ending.result is None else self._decide(ending)
+            for ending in endings
+        ]
         await self._open()
         if None in writes:
             await self._decide_failures(endings, writes)
@@ -175,13 +179,15 @@ class LocalBroker:
             written = await self._store.write(decided, connection=connection)
         else:
             written = await self._write(decided)
-        answers = iter([Settled(outcome, job) for outcome, job in written])
-        return [Settled(Outcome.MISSING, None) if write is None else next(answers) for write in writes]
+        if len(decided) == len(writes):
+            return written
+        answers = iter(written)
+        return [Written(Outcome.MISSING, None) if write is None else next(answers) for write in writes]
 
     def _decide(self, ending: Ending) -> Write | None:
         """Decide what needs no more than the ending; none for a failure, which depends on the job."""
         if ending.verb == "complete":
-            return transitions.complete(ending.ref, self._encode_result(ending.result))
+            return complete(ending.ref, encode("result", ending.result, self._config.max_result_bytes, InvalidRequest))
         if ending.verb == "fail" and ending.failure is not None:
             return None
         if ending.verb != "release":
@@ -189,11 +195,6 @@ class LocalBroker:
         if ending.delay is None:
             return transitions.release(ending.ref)
         return transitions.release(ending.ref, micros(checks.seconds("delay", ending.delay)))
-
-    def _encode_result(self, result: Any) -> bytes | None:
-        if result is None:
-            return None
-        return encode("result", result, self._config.max_result_bytes, InvalidRequest)
 
     async def _decide_failures(self, endings: Sequence[Ending], writes: list[Write | None]) -> None:
         """Fill in the failures, by the attempts made, which no one else can change; one without a job stays none."""

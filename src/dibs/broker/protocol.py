@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from dibs.domain.newjob import NewJob
     from dibs.domain.retry import Duration
+    from dibs.store import Written
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,18 +51,6 @@ class Ending(msgspec.Struct, frozen=True):
     failure: Failure | None = None
     delay: Duration | None = None  # of a release
     job: Job | None = None  # as it was claimed, where that is known: saves the broker from reading it
-
-
-class Settled(msgspec.Struct, frozen=True):
-    """What became of an ending, and the job after it (none if it is gone)."""
-
-    outcome: Outcome
-    job: Job | None
-
-    @property
-    def will_retry(self) -> bool:
-        """Say whether the job is to be tried again."""
-        return self.job is not None and not self.job.status.finished
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +80,7 @@ class Broker(Protocol):
         """Keep claims for another lease."""
         ...
 
-    async def settle(self, endings: Sequence[Ending], *, connection: Any = None) -> list[Settled]:
+    async def settle(self, endings: Sequence[Ending], *, connection: Any = None) -> list[Written]:
         """End claims, each for itself."""
         ...
 

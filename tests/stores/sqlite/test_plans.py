@@ -12,7 +12,7 @@ from dibs.stores.sqlite import finding, migrate
 from dibs.stores.sqlite.statements import statement
 
 PENDING = "SEARCH dibs_job USING COVERING INDEX dibs_job_pending (lane=?)"
-QUIET = re.compile(r"json_each|SCAN asked|CONSTANT ROW|LIST SUBQUERY|SCALAR SUBQUERY|BLOOM|CO-ROUTINE|SCAN .subq")
+QUIET = re.compile(r"json_each|SCAN (asked|gone|picked) |CONSTANT ROW|LIST SUBQUERY|SCALAR SUBQUERY|BLOOM|CO-ROUTINE|SCAN .subq")
 ONE_JOB = "SEARCH dibs_job USING INTEGER PRIMARY KEY (rowid=?)"
 WHOLE = ["SEARCH job USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH payload USING INTEGER PRIMARY KEY (rowid=?)"]
 
@@ -43,7 +43,17 @@ HOT = {
     "extend_write": [ONE_JOB],
     "expired": ["SEARCH dibs_job USING COVERING INDEX dibs_job_leases (lease_expires<?)", "SCAN late", *WHOLE],
     "prune_due": WHOLE,
-    "log_page": ["SEARCH dibs_event USING PRIMARY KEY (job=?)"],
+    "claim_read": WHOLE,
+    "complete_find": ["SEARCH dibs_job USING COVERING INDEX sqlite_autoindex_dibs_job_1 (id=?)"],
+    "complete_taken": [
+        "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH dibs_event USING INTEGER PRIMARY KEY (rowid=?)",
+    ],
+    "remove_events": [
+        "SEARCH dibs_event USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH event USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+    ],
+    "log_page": ["SEARCH event USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", "USE TEMP B-TREE FOR ORDER BY"],
     "count_pending": [
         "SEARCH dibs_job USING COVERING INDEX dibs_job_pending (lane=? AND due<?)",
         "SEARCH dibs_job USING COVERING INDEX dibs_job_pending (lane=? AND due>?)",
@@ -74,7 +84,7 @@ def fill(connection: apsw.Connection) -> None:
         connection.executemany(
             statement("lane_add"), [(f"q{number}", "task", number % 3, number) for number in range(20)]
         )
-        jobs = [(n, f"job-{n}", n % 20 + 1, n, 3, 1, 1, None, None, None) for n in range(1, 2001)]
+        jobs = [(n, f"job-{n}", n % 20 + 1, n, 3, 1, 1, 1, None, None, None) for n in range(1, 2001)]
         connection.executemany(statement("insert_job"), jobs)
         connection.executemany(statement("insert_payload"), [(n, 1, b"{}", b"{}") for n in range(1, 2001)])
         connection.execute("UPDATE dibs_job SET status = 'completed', expires = seq WHERE seq % 2")

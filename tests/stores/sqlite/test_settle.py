@@ -1,8 +1,10 @@
 """Completing the quick way: the same outcomes, whoever has touched the job in between."""
 
 import pytest
+from msgspec.structs import replace
 
 from dibs.clock import FakeClock
+from dibs.domain import transitions
 from dibs.domain.job import Extension, Outcome
 from dibs.domain.transitions import cancel, redrive
 from dibs.stores.sqlite import SqliteStore
@@ -42,25 +44,38 @@ async def test_complete_shows_the_progress_that_was_made(store: SqliteStore, clo
     clock.advance(second)
     assert await store.extend([Extension(job.ref, 0.5, "half")]) == [Outcome.APPLIED]
 
-    [written] = await store.write([completed(job)])
+    assert await settle(store, completed(job)) == [Outcome.APPLIED]
 
-    assert written.job == await read(store, "a")
-    assert written.job is not None
-    assert (written.job.progress, written.job.progress_note) == (0.5, "half")
+    after = await read(store, "a")
+    assert (after.progress, after.progress_note) == (0.5, "half")
 
 
-async def test_complete_answers_with_what_is_stored(store: SqliteStore) -> None:
+@pytest.mark.parametrize("reopen", [False, True], ids=["the claimer", "another process"])
+async def test_complete_stores_what_the_domain_says(store: SqliteStore, clock: FakeClock, reopen: bool) -> None:
     await enqueue(store, *[new_job(f"{n}", tags=("x",), batch_id="b", max_attempts=n + 2) for n in range(6)])
     first = await claim(store)
     await store.write([failed(job) for job in first])
     jobs = await claim(store)
+    clock.advance(1)
+    writes = [completed(job, b"1" if n % 2 else None) for n, job in enumerate(jobs)]
+    other = SqliteStore(store.path, clock) if reopen else store
 
-    written = await store.write([completed(job, b"1" if n % 2 else None) for n, job in enumerate(jobs)])
+    assert await settle(other, *writes) == [Outcome.APPLIED] * len(jobs)
 
-    for answer in written:
-        assert answer.job is not None
-        assert answer.job == await read(store, answer.job.id)
-        assert answer.job.lease_token == ""
+    for job, write in zip(jobs, writes, strict=True):
+        after = transitions.apply(job, write, clock.now())
+        assert await read(store, job.id) == replace(after, lease_token="")
+    if reopen:
+        await other.close()
+
+
+async def test_a_claim_answers_with_what_is_stored(store: SqliteStore, clock: FakeClock) -> None:
+    await enqueue(store, *[new_job(f"{n}", tags=("x",), batch_id="b", idempotency_key=f"{n}") for n in range(3)])
+    await store.write([failed(job) for job in await claim(store)])
+    clock.advance(1)
+
+    for job in await claim(store, lease=7):
+        assert replace(job, lease_token="") == await read(store, job.id)
 
 
 async def test_complete_by_another_token_or_fence_is_lost(store: SqliteStore) -> None:

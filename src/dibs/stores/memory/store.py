@@ -224,22 +224,22 @@ class MemoryStore:
             return Written(Outcome.MISSING, None)
         outcome = transitions.judge(row.job, write, now)
         if outcome is not Outcome.APPLIED:
-            return Written(outcome, _public(row.job))
+            return Written(outcome, row.job.status)
         if write.event is EventName.REDRIVEN and row.job.unique_key in self._table.unique:
-            return Written(Outcome.CONFLICT, _public(row.job))
+            return Written(Outcome.CONFLICT, row.job.status)
         self._high = now
         before, after = row.job, transitions.apply(row.job, write, now)
         event = transitions.log(before, after, write.event, now, actor=write.actor, note=write.note)
         if write.to is None:
             self._bury(row, event)
-            return Written(outcome, _public(before))
+            return Written(outcome, None)
         kept = after.keep.after(after.status) if after.status in FINISHED else None
         row.expires_us = now + (kept or 0)
         row.events.append(event)
         self._table.change(row, after)
         if kept == 0:
             self._bury(row, transitions.prune(row.job, now))
-        return Written(outcome, _public(after))
+        return Written(outcome, after.status)
 
     # Maintenance
 

@@ -14,11 +14,10 @@ from dibs.stores.sqlite.rows import Lane, json_array
 from dibs.stores.sqlite.statements import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Sequence
 
     from dibs.domain.job import Job
     from dibs.stores.sqlite.moment import Moment
-    from dibs.stores.sqlite.recent import Recent
 
 LANE_ORDERS = (Order.PRIORITY, Order.PRIORITY_ASC)
 """Orders in which a claim goes from lane to lane, and corrects their bounds; in others it looks at all that is due."""
@@ -35,7 +34,7 @@ _PICK_PLACES = statement("claim_pick_places")
 _FIND = statement("claim_find")
 _TAKE = statement("claim_take")
 _LOG = statement("claim_log")
-_READ = statement("job_by_seq")
+_READ = statement("claim_read")
 
 
 class _Open(NamedTuple):
@@ -45,12 +44,19 @@ class _Open(NamedTuple):
     next_due: int
 
 
-def claim(moment: Moment, requests: Iterable[ClaimRequest]) -> Later[list[list[Job]]]:
+def claim(moment: Moment, requests: Sequence[ClaimRequest]) -> Later[list[list[Job]]]:
     """Serve each request in turn."""
     taken = [_take(moment, request, _pick(moment, request)) for request in requests]
     lanes = {row[1]: moment.lanes[row[1]] for found in taken for row in found}
-    recent = moment.recent
-    return Later(lambda: [_jobs(found, lanes, recent) for found in taken], sum(map(len, taken)))
+    now = moment.now
+
+    def make() -> list[list[Job]]:
+        return [
+            [rows.claimed(row, lanes, request.worker_id, request.token, now) for row in found]
+            for request, found in zip(requests, taken, strict=True)
+        ]
+
+    return Later(make, sum(map(len, taken)))
 
 
 def _take(moment: Moment, request: ClaimRequest, seqs: list[int]) -> list[rows.Row]:
@@ -61,14 +67,12 @@ def _take(moment: Moment, request: ClaimRequest, seqs: list[int]) -> list[rows.R
     moment.execute(_TAKE, (picked, request.worker_id, request.token, moment.now, request.lease_us or None))
     moment.execute(_LOG, (picked,))
     # Reading afterwards is cheaper than RETURNING, which cannot join the payload; it is one transaction either way.
-    found = {row[0]: row for row in moment.execute(_READ, (picked,))}
-    return [found[seq] for seq in seqs]
-
-
-def _jobs(found: list[rows.Row], lanes: dict[int, Lane], recent: Recent) -> list[Job]:
-    jobs = [rows.job(row, lanes) for row in found]
-    recent.add((row[0], job) for row, job in zip(found, jobs, strict=True))
-    return jobs
+    found = moment.rows(_READ, picked)
+    moment.places.update([(row[2], row[0]) for row in found])
+    if [row[0] for row in found] != seqs:
+        by_seq = {row[0]: row for row in found}
+        found = [by_seq[seq] for seq in seqs]
+    return found
 
 
 def _pick(moment: Moment, request: ClaimRequest) -> list[int]:

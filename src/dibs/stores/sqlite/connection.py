@@ -25,7 +25,7 @@ LOCK_SECONDS = 30.0
 
 _STEP_SECONDS = 0.0015  # the longest pause between two tries, and so about what a free lock may go unnoticed
 _PAGE = 4096
-_MOVE_PAGES = 8 * 1024 * 1024 // _PAGE  # WAL pages from which they are moved into the file, without waiting for anyone
+_MOVE_PAGES = 4 * 1024 * 1024 // _PAGE  # WAL pages from which they are moved into the file, without waiting for anyone
 _RESTART_PAGES = 16 * 1024 * 1024 // _PAGE  # … and from which writers and readers are held up a moment to begin it anew
 _RETRY_PAGES = _MOVE_PAGES // 4  # by how much it must have grown before that is tried again
 _RESTART_SECONDS = 0.1

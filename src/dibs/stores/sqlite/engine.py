@@ -27,7 +27,6 @@ from dibs.stores.sqlite.connection import Link
 from dibs.stores.sqlite.desk import Desk, Later, Work, prepare
 from dibs.stores.sqlite.errors import translate
 from dibs.stores.sqlite.moment import Moment, StoreClock
-from dibs.stores.sqlite.recent import Recent
 from dibs.stores.sqlite.wake import Waiting
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger("dibs")
 
+_MOST_PLACES = 50_000  # likewise, of claimed jobs
 _MOST_LANES = 50_000  # that a process remembers; the others it looks up
 
 
@@ -52,7 +52,7 @@ class Engine:
         self._clock = clock
         self._time = StoreClock(clock)
         self._lanes: dict[int, Lane] = {}
-        self._recent = Recent()
+        self._places: dict[str, int] = {}
         self._pid = os.getpid()
         self._writer_link = Link(path, clock.random, writes=True)
         self._reader_link = Link(path, clock.random, writes=False)
@@ -153,8 +153,8 @@ class Engine:
 
     # In the threads
 
-    def _moment(self, connection: apsw.Connection, now: int, recent: Recent | None = None) -> Moment:
-        return Moment(connection, now, self._lanes, self._clock.random, recent or Recent())
+    def _moment(self, connection: apsw.Connection, now: int, places: dict[str, int] | None = None) -> Moment:
+        return Moment(connection, now, self._lanes, self._clock.random, places)
 
     def _serve_writes(self, todo: list[Work[Any]]) -> None:
         """Do all in one transaction; if that fails, each in its own, so that an error reaches only its cause."""
@@ -179,6 +179,7 @@ class Engine:
     def _begin(self) -> apsw.Connection:
         connection = self._writer_link.connection()
         if self._migrated != self._writer_link.opened:
+            self._places.clear()
             self._lanes.clear()  # another file may have taken the place of the one we knew
             migrate.migrate(connection, self.path, self._clock.now())
             self._migrated = self._writer_link.opened
@@ -188,7 +189,7 @@ class Engine:
     def _commit(self, connection: apsw.Connection, todo: list[Work[Any]]) -> Moment:
         """Do all and commit it, which is the last thing here: after it, nothing may be undone or done again."""
         try:
-            moment = self._moment(connection, self._time.read(connection), self._recent)
+            moment = self._moment(connection, self._time.read(connection), self._places)
             for work in todo:
                 work.result = work.run(moment)
             prepare(todo)
@@ -203,6 +204,8 @@ class Engine:
         if len(self._lanes) > _MOST_LANES:
             self._lanes.clear()
         self._lanes.update(moment.lanes)
+        if len(self._places) > _MOST_PLACES:
+            self._places.clear()
 
     def _tell(self, moment: Moment) -> None:
         """Wake those who wait. It is a hint; what was committed stays so, and is answered, whatever goes wrong here."""

@@ -100,7 +100,7 @@ def _write(moment: Moment, new: list[Job]) -> None:
         [
             (
                 seq, job.id, lanes[job.queue, job.task, job.priority].id, job.due_us, job.max_attempts, moment.now,
-                job.terms.lease_us, job.idempotency_key, job.unique_key, job.batch_id,
+                job.terms.lease_us, job.keep.completed, job.idempotency_key, job.unique_key, job.batch_id,
             )
             for seq, job in enumerate(new, first)
         ],

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import apsw
 
     from dibs.clock import Clock
-    from dibs.stores.sqlite.recent import Recent
     from dibs.stores.sqlite.rows import Row
 
 _CLOCK_READ = statement("clock_read")
@@ -71,14 +70,19 @@ class Moment:
     """One transaction: its connection, its time, and what is to be told once it has been committed."""
 
     def __init__(
-        self, connection: apsw.Connection, now: int, known: dict[int, Lane], random: Random, recent: Recent
+        self,
+        connection: apsw.Connection,
+        now: int,
+        known: dict[int, Lane],
+        random: Random,
+        places: dict[str, int] | None = None,
     ) -> None:
         self.connection = connection
         self.random = random
-        self.recent = recent
         self.execute: Callable[..., Any] = connection.execute
         self.executemany: Callable[..., Any] = connection.executemany
         self.now = now
+        self.places = {} if places is None else places  # where jobs are that were claimed a while ago: id -> seq
         # Lanes found here are remembered only after a commit: a number that was rolled back is given away again.
         self.lanes = Lanes(connection, known)
         self.awaited: dict[tuple[str, str], int] = {}  # queue and task -> the earliest due time that has come in

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from msgspec.structs import astuple, force_setattr, replace
+from msgspec.structs import astuple, force_setattr
 
 from dibs.domain.job import Document, Error, Event, EventName, Job, Keep, Status, Terms
 
@@ -84,13 +84,23 @@ def job(row: Row, lanes: Mapping[int, Lane]) -> Job:
     )  # fmt: skip
 
 
-def without_token(job: Job) -> Job:
-    """Make a job that anyone may see, of one whose token is still needed."""
-    return replace(job, lease_token="") if job.lease_token else job
+def claimed(row: Row, lanes: Mapping[int, Lane], worker_id: str, token: str, now: int) -> Job:
+    """Make a job that was claimed just now, of a row of ``claim_read``."""
+    (
+        _, lane_id, id, params, due, attempts, max_attempts, fence, created, terms_json, lease, idempotency_key,
+        unique_key, batch_id, error, progress, progress_note, events,
+    ) = row  # fmt: skip
+    lane = lanes[lane_id]
+    terms, keep = _decode_terms(terms_json)
+    return Job(
+        id, lane.queue, lane.task, params, lane.priority, Status.CLAIMED, due, attempts, max_attempts, fence, created,
+        now, terms, keep, worker_id, now, now + lease, lease, token, None, idempotency_key, unique_key, batch_id, None,
+        None if error is None else _error.decode(error), progress, progress_note, None, events,
+    )  # fmt: skip
 
 
 def strip_token(job: Job) -> Job:
-    """Do the same to a job that no one else has seen yet, at a third of the price."""
+    """Make a job that anyone may see, of one that no one else has seen yet."""
     force_setattr(job, "lease_token", "")
     return job
 

@@ -16,8 +16,9 @@ CREATE TABLE dibs_document (
 CREATE INDEX dibs_document_expires ON dibs_document (expires) WHERE expires IS NOT NULL;
 
 CREATE TABLE dibs_event (
-  job           INTEGER NOT NULL,
-  n             INTEGER NOT NULL,
+  id            INTEGER PRIMARY KEY, -- job * 16777216 + n: one number, so that the pages above the rows stay few
+  job           INTEGER GENERATED ALWAYS AS (id >> 24) VIRTUAL,
+  n             INTEGER GENERATED ALWAYS AS (id & 16777215) VIRTUAL,
   event         TEXT    NOT NULL,
   before        TEXT,
   after         TEXT,
@@ -28,9 +29,8 @@ CREATE TABLE dibs_event (
   due           INTEGER NOT NULL,
   lease_expires INTEGER,
   at            INTEGER NOT NULL,
-  note          TEXT    NOT NULL,
-  PRIMARY KEY (job, n)
-) STRICT, WITHOUT ROWID;
+  note          TEXT    NOT NULL
+) STRICT;
 
 CREATE TABLE dibs_job (
   seq             INTEGER PRIMARY KEY AUTOINCREMENT, -- enqueue order; a reused one would inherit another job's log
@@ -45,6 +45,7 @@ CREATE TABLE dibs_job (
   created         INTEGER NOT NULL,
   updated         INTEGER NOT NULL,
   lease           INTEGER NOT NULL, -- what a claim gets that asks for no other
+  kept            INTEGER NOT NULL, -- how long it stays once it has been completed
   worker_id       TEXT,
   token           TEXT,
   claimed         INTEGER,

@@ -8,10 +8,9 @@ from dibs.domain import transitions
 from dibs.domain.job import FINISHED, EventName, Job, Outcome, Status
 from dibs.store import Written
 from dibs.stores.sqlite import rows
-from dibs.stores.sqlite.completing import complete, completed
-from dibs.stores.sqlite.desk import Later
+from dibs.stores.sqlite.completing import COMPLETED, complete
 from dibs.stores.sqlite.removing import remove
-from dibs.stores.sqlite.rows import json_array, without_token
+from dibs.stores.sqlite.rows import json_array
 from dibs.stores.sqlite.statements import statement
 
 if TYPE_CHECKING:
@@ -38,20 +37,13 @@ class _Entry:
         self.seq, self.lane, self.job, self.expires = seq, lane, job, expires
 
 
-def write(moment: Moment, writes: Sequence[Write]) -> Later[list[Written]]:
+def write(moment: Moment, writes: Sequence[Write]) -> list[Written]:
     """Apply each write that still holds; a later one sees what an earlier one left."""
     done = complete(moment, writes)
-    todo = [write for place, write in enumerate(writes) if place not in done]
-    answers = _Writing(moment, todo).answers if todo else []
-
-    def answer() -> list[Written]:
-        rest = iter(answers)
-        return [
-            completed(done[place], write, moment.now) if place in done else next(rest)
-            for place, write in enumerate(writes)
-        ]
-
-    return Later(answer, len(done))
+    if len(done) == len(writes):
+        return [COMPLETED] * len(writes)
+    rest = iter(_Writing(moment, [write for write in writes if write.id not in done]).answers)
+    return [COMPLETED if write.id in done else next(rest) for write in writes]
 
 
 class _Writing:
@@ -78,14 +70,14 @@ class _Writing:
         before = entry.job
         outcome = transitions.judge(before, write, now)
         if outcome is not Outcome.APPLIED:
-            return Written(outcome, without_token(before))
+            return Written(outcome, before.status)
         if write.event is EventName.REDRIVEN and before.unique_key is not None and self._taken(before.unique_key):
-            return Written(Outcome.CONFLICT, without_token(before))
+            return Written(Outcome.CONFLICT, before.status)
         after = transitions.apply(before, write, now)
         event = transitions.log(before, after, write.event, now, actor=write.actor, note=write.note)
         if write.to is None:
             self._remove(entry, event)
-            return Written(outcome, without_token(before))
+            return Written(outcome, None)
         entry.job = after
         self._events.append(rows.logged(event, entry.seq))
         self._changed[entry.seq] = entry
@@ -97,7 +89,7 @@ class _Writing:
                 self._remove(entry, transitions.prune(after, now))
         elif after.status is Status.PENDING:
             self._dues.append((entry.lane, after.due_us))
-        return Written(outcome, without_token(after))
+        return Written(outcome, after.status)
 
     def _remove(self, entry: _Entry, event: Event) -> None:
         self._gone.append((entry.seq, entry.job, event))

@@ -103,7 +103,7 @@ class MatrixSuite(Suite):
             assert await store.extend([Extension(job.ref, 0.5, "late")]) == [LOST]
         else:
             repeated = STATES[state][1] == {"retry": "fail"}.get(verb, verb)
-            assert await store.write([write(verb, job, clock)]) == [(REPEATED if repeated else LOST, before)]
+            assert await store.write([write(verb, job, clock)]) == [(REPEATED if repeated else LOST, before.status)]
 
         assert await read(store, "it") == before
         assert await store.log("it") == log

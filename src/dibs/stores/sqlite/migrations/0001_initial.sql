@@ -28,6 +28,7 @@ CREATE TABLE dibs_job (
   created         INTEGER NOT NULL,
   updated         INTEGER NOT NULL,
   lease           INTEGER NOT NULL, -- what a claim gets that asks for no other
+  kept            INTEGER NOT NULL, -- how long it stays once it has been completed
   worker_id       TEXT,
   token           TEXT,
   claimed         INTEGER,
@@ -76,8 +77,9 @@ CREATE VIEW dibs_whole AS
 -- A job's log from its second event on. The first, enqueued, is told by the job itself: it would fill these pages to the
 -- brim beforehand, and every later event would split one.
 CREATE TABLE dibs_event (
-  job           INTEGER NOT NULL,
-  n             INTEGER NOT NULL,
+  id            INTEGER PRIMARY KEY, -- job * 16777216 + n: one number, so that the pages above the rows stay few
+  job           INTEGER GENERATED ALWAYS AS (id >> 24) VIRTUAL,
+  n             INTEGER GENERATED ALWAYS AS (id & 16777215) VIRTUAL,
   event         TEXT    NOT NULL,
   before        TEXT,
   after         TEXT,
@@ -88,9 +90,8 @@ CREATE TABLE dibs_event (
   due           INTEGER NOT NULL,
   lease_expires INTEGER,
   at            INTEGER NOT NULL,
-  note          TEXT    NOT NULL,
-  PRIMARY KEY (job, n)
-) STRICT, WITHOUT ROWID;
+  note          TEXT    NOT NULL
+) STRICT;
 
 -- What is left of a job that was pruned, for a day: its last event.
 CREATE TABLE dibs_tombstone (

@@ -2,4 +2,4 @@
 -- Race: none, in its transaction. Index: primary keys. Order: none.
 SELECT seq FROM dibs_job AS job NOT INDEXED
 WHERE seq IN (SELECT value FROM json_each(?)) AND status = 'completed'
-  AND NOT EXISTS (SELECT 1 FROM dibs_event WHERE dibs_event.job = job.seq AND n = job.events)
+  AND NOT EXISTS (SELECT 1 FROM dibs_event WHERE dibs_event.id = (job.seq << 24 | job.events))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from dibs.broker.protocol import Ask, Broker, Ending, Settled
+from dibs.broker.protocol import Ask, Broker, Ending
 from dibs.domain.job import Error, Extension, Filter, Job, Outcome, Ref
 from dibs.domain.newjob import NewJob
 from dibs.domain.retry import Backoff, Duration, micros
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dibs.clock import FakeClock
+    from dibs.store import Written
 
 _REAL_SECONDS = 10.0  # how long "soon" may take on a slow machine before a test gives up
 _TURNS = 20
@@ -87,7 +88,7 @@ async def settle(broker: Broker, *endings: Ending) -> list[Outcome]:
     return [settled.outcome for settled in await broker.settle(endings)]
 
 
-async def settle_one(broker: Broker, ending: Ending) -> Settled:
+async def settle_one(broker: Broker, ending: Ending) -> Written:
     """Settle one claim."""
     [settled] = await broker.settle([ending])
     return settled
