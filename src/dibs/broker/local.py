@@ -21,7 +21,8 @@ from dibs.broker.intake import (
     read_cursor,
 )
 from dibs.broker.maintenance import Maintenance
-from dibs.broker.protocol import Ask, Changes, Ending
+from dibs.broker.protocol import BEAT_EVERY, Ask, Changes, Ending
+from dibs.broker.roster import Roster, check_beat
 from dibs.domain import checks, transitions
 from dibs.domain.audit import Checker, Report
 from dibs.domain.errors import (
@@ -44,7 +45,6 @@ from dibs.domain.job import (
     Job,
     Outcome,
     QueueInfo,
-    Status,
     WorkerInfo,
 )
 from dibs.domain.retry import micros
@@ -54,10 +54,12 @@ from dibs.domain.validate import encode
 from dibs.store import PAUSED, Refusal, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dibs.clock import Clock
+    from dibs.domain.job import Json, Ref
     from dibs.domain.newjob import NewJob
+    from dibs.domain.retry import Duration
     from dibs.domain.settings import Config
     from dibs.domain.transitions import Write
     from dibs.store import Store
@@ -90,6 +92,7 @@ class LocalBroker:
         self._writes = Batcher[transitions.Write, Written](store.write, most=MAX_BATCH)
         self._gets = Batcher[str, "Job | None"](store.get, most=MAX_BATCH)
         self._bulk = Bulk(store, self._write)
+        self._roster = Roster(store)
 
     async def _open(self) -> None:
         if not self._opened:
@@ -159,9 +162,7 @@ class LocalBroker:
     # Extend and settle
 
     async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:
-        check_refs([extension.ref for extension in extensions], "extensions")
-        for extension in extensions:
-            check_progress(extension)
+        _check_extensions(extensions)
         await self._open()
         return await self._extends.call(extensions)
 
@@ -274,22 +275,33 @@ class LocalBroker:
         await self._open()
         return await self._store.queues()
 
-    async def workers(self) -> list[WorkerInfo]:
-        """Who holds a claim now. Workers that hold none are known once they beat."""
+    # Workers
+
+    async def beat(
+        self,
+        worker_id: str,
+        extensions: Sequence[Extension] = (),
+        *,
+        metadata: Mapping[str, Json] | None = None,
+        every: Duration = BEAT_EVERY,
+    ) -> list[Outcome]:
+        check_beat(worker_id, metadata)
+        every_us = micros(checks.seconds("every", every))
+        _check_extensions(extensions)
         await self._open()
-        held: dict[str, list[Job]] = {}
-        query = query_of(Filter(status=Status.CLAIMED), limit=1000, cursor=None)
-        while True:
-            jobs, cursor = await self._store.find(query)
-            for job in jobs:
-                held.setdefault(job.worker_id or "", []).append(job)
-            if cursor is None:
-                break
-            query = msgspec.structs.replace(query, cursor=cursor)
-        return [
-            WorkerInfo(name, "active", max(job.updated_us for job in jobs), len(jobs))
-            for name, jobs in sorted(held.items())
-        ]
+        await self._roster.beat(worker_id, metadata, every_us)
+        return await self._extends.call(extensions)
+
+    async def retire(self, worker_id: str, refs: Sequence[Ref] = ()) -> list[Written]:
+        check_beat(worker_id, None)
+        released = await self.settle([Ending(ref, "release") for ref in refs])
+        await self._open()
+        await self._roster.retire(worker_id)
+        return released
+
+    async def workers(self) -> list[WorkerInfo]:
+        await self._open()
+        return await self._roster.all()
 
     # Queues and documents
 
@@ -341,6 +353,12 @@ class LocalBroker:
 
     async def migrate(self, *, dry_run: bool = False) -> list[str]:
         return await self._store.migrate(dry_run=dry_run)
+
+
+def _check_extensions(extensions: Sequence[Extension]) -> None:
+    check_refs([extension.ref for extension in extensions], "extensions")
+    for extension in extensions:
+        check_progress(extension)
 
 
 def _weight(drafts: Sequence[Draft]) -> int:

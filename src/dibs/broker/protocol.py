@@ -10,7 +10,7 @@ from dibs.domain.job import Job, Order, Outcome, Ref
 from dibs.domain.transitions import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dibs.domain.audit import Report
     from dibs.domain.job import (
@@ -20,12 +20,17 @@ if TYPE_CHECKING:
         Explanation,
         Extension,
         Filter,
+        Json,
         QueueInfo,
         WorkerInfo,
     )
     from dibs.domain.newjob import NewJob
     from dibs.domain.retry import Duration
     from dibs.store import Written
+
+
+BEAT_EVERY = 15.0
+"""Seconds between two beats of a worker; when two are missed it is called stale."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,8 +129,23 @@ class Broker(Protocol):
         """List queues."""
         ...
 
+    async def beat(
+        self,
+        worker_id: str,
+        extensions: Sequence[Extension] = (),
+        *,
+        metadata: Mapping[str, Json] | None = None,
+        every: Duration = BEAT_EVERY,
+    ) -> list[Outcome]:
+        """Note that a worker is alive, keep exactly these claims, and say of each whether it still holds."""
+        ...
+
+    async def retire(self, worker_id: str, refs: Sequence[Ref] = ()) -> list[Written]:
+        """Release exactly these claims, and note that the worker has left."""
+        ...
+
     async def workers(self) -> list[WorkerInfo]:
-        """List workers that are known to the store."""
+        """List the workers that beat within the last day, and whoever else holds a claim."""
         ...
 
     async def pause(self, queue: str, *, by: str | None = None) -> None:

@@ -24,6 +24,7 @@ from dibs.testing.conformance.broker.operate import OperateSuite
 from dibs.testing.conformance.broker.order import OrderSuite
 from dibs.testing.conformance.broker.pause import PauseSuite
 from dibs.testing.conformance.broker.redrive import RedriveSuite
+from dibs.testing.conformance.broker.roster import RosterSuite
 from dibs.testing.conformance.broker.seeds import SeedSuite
 from dibs.testing.conformance.broker.settle import SettleSuite
 from dibs.testing.conformance.broker.wait import WaitSuite
@@ -49,6 +50,7 @@ class BrokerSuite(
     PauseSuite,
     MaintainSuite,
     LookSuite,
+    RosterSuite,
     ExplainSuite,
     DocumentSuite,
     WalkSuite,
