@@ -21,13 +21,13 @@ new=$scratch/dev.txt
 if [[ -f $pins ]]; then cp -- "$pins" "$new"; fi # uv keeps the versions that it finds here
 
 # Neither an index nor a path is written down: where packages come from is the reader's business, what they are is not.
-"$uv" pip compile pyproject.toml --extra cli --group dev \
+"$uv" pip compile pyproject.toml --extra cli --extra server --group dev \
   --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-header --quiet \
   --output-file "$new" "$@" >/dev/null
 
 {
-  echo '# Made by `./dev pins` from pyproject.toml (base, cli, dev); do not edit.'
+  echo '# Made by `./dev pins` from pyproject.toml (base, cli, server, dev); do not edit.'
   cat -- "$new"
 } >"$scratch/final.txt"
 cp -- "$scratch/final.txt" "$pins"
