@@ -156,6 +156,9 @@ def query_of(where: Filter, *, limit: int, cursor: int | None, oldest_first: boo
     for field, value in (("batch_id", where.batch_id), ("tag", where.tag), ("q", where.q)):
         if value is not None:
             problems += checks.check_text(field, value, most=checks.MAX_KEY)
+    for field, bound in (("priority_min", where.priority_min), ("priority_max", where.priority_max)):
+        if bound is not None:
+            problems += checks.check_integer(field, bound, checks.MIN_PRIORITY, checks.MAX_PRIORITY)
     if problems:
         raise InvalidRequest(problems)
     return Query(
@@ -166,6 +169,8 @@ def query_of(where: Filter, *, limit: int, cursor: int | None, oldest_first: boo
         batch_id=where.batch_id,
         tag=where.tag,
         q=where.q,
+        priority_min=where.priority_min,
+        priority_max=where.priority_max,
         oldest_first=oldest_first,
         limit=limit,
         cursor=cursor,

@@ -247,8 +247,10 @@ class LocalBroker:
         [job] = await self._gets.call([id])
         return job
 
-    async def find(self, where: Filter, *, limit: int, cursor: str | None) -> tuple[list[Job], str | None]:
-        query = query_of(where, limit=limit, cursor=read_cursor(cursor))
+    async def find(
+        self, where: Filter, *, limit: int, cursor: str | None, oldest_first: bool = False
+    ) -> tuple[list[Job], str | None]:
+        query = query_of(where, limit=limit, cursor=read_cursor(cursor), oldest_first=oldest_first)
         await self._open()
         jobs, place = await self._store.find(query)
         return jobs, None if place is None else str(place)
@@ -320,6 +322,10 @@ class LocalBroker:
     async def read(self, name: str) -> Document | None:
         await self._open()
         return await self._store.read(name)
+
+    async def documents(self, prefix: str) -> list[Document]:
+        await self._open()
+        return await self._store.documents(prefix)
 
     async def put(
         self, name: str, value: bytes | None, *, expect: int | None = None, keep_us: int | None = None

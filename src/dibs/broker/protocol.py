@@ -109,8 +109,10 @@ class Broker(Protocol):
         """Read a job."""
         ...
 
-    async def find(self, where: Filter, *, limit: int, cursor: str | None) -> tuple[list[Job], str | None]:
-        """Read a page of jobs, newest first, and the cursor of the next page (none: this was the last)."""
+    async def find(
+        self, where: Filter, *, limit: int, cursor: str | None, oldest_first: bool = False
+    ) -> tuple[list[Job], str | None]:
+        """Read a page of jobs, newest first unless asked, and the cursor of the next page (none: this was the last)."""
         ...
 
     async def log(self, id: str) -> list[Event]:
@@ -158,6 +160,10 @@ class Broker(Protocol):
 
     async def read(self, name: str) -> Document | None:
         """Read a document of the registry."""
+        ...
+
+    async def documents(self, prefix: str) -> list[Document]:
+        """Read the documents of the registry whose name begins so, by name."""
         ...
 
     async def put(

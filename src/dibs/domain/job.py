@@ -348,6 +348,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     batch_id: str | None = None
     tag: str | None = None
     q: str | None = None  # in the id, or in the params as JSON text
+    priority_min: int | None = None
+    priority_max: int | None = None
 
 
 class Query(msgspec.Struct, frozen=True, gc=False):

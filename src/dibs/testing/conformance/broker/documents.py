@@ -55,6 +55,18 @@ class DocumentSuite(Suite):
         assert await broker.read("d") is None
         assert await broker.put("d", b"again", expect=0) is not None
 
+    async def test_documents_of_a_prefix(self, broker: Broker, clock: FakeClock) -> None:
+        assert await broker.documents("a/") == []
+        for name in ("a/2", "a/1", "a", "ab/3", "b/1"):
+            await broker.put(name, name.encode())
+        await broker.put("a/0", b"short", keep_us=SECOND)
+        clock.advance(2)
+
+        assert [(found.name, found.value) for found in await broker.documents("a/")] == [
+            ("a/1", b"a/1"),
+            ("a/2", b"a/2"),
+        ]
+
     async def test_put_at_once_lets_one_win(self, broker: Broker) -> None:
         answers = await asyncio.gather(*(broker.put("d", b"%d" % n, expect=0) for n in range(10)))
 

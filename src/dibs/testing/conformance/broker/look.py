@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dibs.domain.errors import InvalidRequest
 from dibs.domain.job import Counts, Filter, Status
 from dibs.testing.conformance.broker.base import Suite
 from dibs.testing.conformance.broker.verbs import (
@@ -115,6 +116,27 @@ class LookSuite(Suite):
         ]:
             jobs, cursor = await broker.find(where, limit=10, cursor=None)
             assert (ids(jobs), cursor) == (ids(expected), None), where
+
+    async def test_find_by_priority(self, broker: Broker) -> None:
+        low, middle, high = [await enqueue(broker, priority=priority) for priority in (-5, 0, 5)]
+
+        for where, expected in [
+            (Filter(priority_min=0), [high, middle]),
+            (Filter(priority_max=0), [middle, low]),
+            (Filter(priority_min=-5, priority_max=-5), [low]),
+            (Filter(priority_min=1, priority_max=4), []),
+        ]:
+            assert ids((await broker.find(where, limit=10, cursor=None))[0]) == ids(expected), where
+        for bad in (Filter(priority_min=40_000), Filter(priority_max=True)):
+            with pytest.raises(InvalidRequest, match="priority"):
+                await broker.find(bad, limit=10, cursor=None)
+
+    async def test_find_oldest_first(self, broker: Broker) -> None:
+        jobs = await enqueue_some(broker, 5)
+        first, cursor = await broker.find(Filter(), limit=3, cursor=None, oldest_first=True)
+        rest, end = await broker.find(Filter(), limit=3, cursor=cursor, oldest_first=True)
+
+        assert (ids([*first, *rest]), end) == (ids(jobs), None)
 
     async def test_find_shows_no_token(self, broker: Broker) -> None:
         job = await take(broker)
