@@ -50,6 +50,7 @@ from dibs.page import Page
 from dibs.sync import SyncApp, SyncClaim, SyncTask
 from dibs.task import Task, Tasks
 from dibs.twin import SyncPage
+from dibs.worker import Worker
 
 try:
     __version__ = version("dibs-queue")
@@ -107,6 +108,7 @@ __all__ = [
     "TooLarge",
     "Unauthorized",
     "UniqueConflict",
+    "Worker",
     "WorkerInfo",
     "WrongState",
     "__version__",

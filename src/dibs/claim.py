@@ -76,6 +76,7 @@ class Claim:
         self._settled: str | None = None
         self._asked: Handle | None = None  # a settle whose caller did not wait for its end; it is seen to elsewhere
         self._transaction: Any = None  # the caller's connection, if it was settled there: it may yet be rolled back
+        self._kept = False  # whether it is to be extended for as long as it is held
         self._held: Held | None = None
         self._token: Token[Claim] | None = None
         self._on_lost: list[Callable[[], None]] = []
@@ -92,6 +93,11 @@ class Claim:
     def fence(self) -> int:
         """How many times the job has been claimed: send it along with writes elsewhere, and refuse lower ones there."""
         return self._ref.fence
+
+    @property
+    def ref(self) -> Ref:
+        """The claim's name: job, fence and token."""
+        return self._ref
 
     @property
     def lease_token(self) -> str:
@@ -258,12 +264,46 @@ class Claim:
             if self._asked is asked:
                 self._asked = None
 
+    # For a worker, which runs no block: it keeps many claims and settles them together
+
+    @property
+    def untouched(self) -> bool:
+        """Whether it is held, and its handler has not asked for anything that ends it."""
+        return not self._lost and self._settled is None and self._asked is None
+
+    def keep(self) -> None:
+        """Have it extended from now on."""
+        self._kept = True
+        self._hold()
+
+    def let_go(self) -> None:
+        """Extend it no longer."""
+        self._kept = False
+        self._drop()
+
+    def conclude(self, verb: str) -> None:
+        """Note how it was settled, by someone else on its behalf."""
+        self._settled = verb
+        self._on_lost.clear()
+
+    def disown(self) -> None:
+        """Tell a handler that cannot be stopped that its claim is no longer its own."""
+        self._lost = True
+        self._tell()
+
+    async def leave(self, error: Exception | None) -> None:
+        """Settle it as the end of a block would; what goes wrong is logged."""
+        try:
+            await self._see_asked()
+            await self._leave_quietly(error)
+        finally:
+            self.let_go()
+
     # Keeping it
 
     def _hold(self) -> None:
-        """Have it extended, if the block was entered and it is still worth it."""
-        entered = self._token is not None
-        if entered and self._held is None and not self._lost and not self._ended():
+        """Have it extended, if it is kept and still worth it."""
+        if self._kept and self._held is None and not self._lost and not self._ended():
             lease = (self.job.claim_lease_us or self.job.terms.lease_us) / SECOND
             self._held = self._runtime.keeper.hold(self._ref, lease, self._since, self._beat_lost)
 
@@ -313,7 +353,7 @@ class Claim:
             raise WrongState(f"this claim was settled already: {self._settled}")
         await self.load()
         self._token = set_current(self)
-        self._hold()
+        self.keep()
         return self
 
     async def __aexit__(
@@ -327,7 +367,7 @@ class Claim:
             return await (self._leave_quietly(error) if self._quiet else self._leave(error))
         finally:
             token, self._token = self._token, None
-            self._drop()
+            self.let_go()
             if token is not None:
                 reset_current(token)
 

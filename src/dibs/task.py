@@ -53,6 +53,7 @@ class Task(Generic[P, R]):
         self._registry = registry
         self._call: CallOptions = call or {}
         self._signature = signature(function)
+        self._names, self._required = _by_name(self._signature)
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -87,6 +88,10 @@ class Task(Generic[P, R]):
 
     def arguments(self, params: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Turn a job's params back into the arguments that the function is called with."""
+        if params is None:
+            params = {}  # a job that was enqueued by name, without any
+        if type(params) is dict and self._names is not None and self._required <= params.keys() <= self._names:
+            return (), params
         if not isinstance(params, Mapping):
             raise InvalidJob([Problem("params", f"must be an object that names the arguments of {self.name}")])
         left = dict(params)
@@ -235,6 +240,16 @@ def _signature(function: Callable[..., Any]) -> Signature:
         return signature(function)
     except (TypeError, ValueError):
         raise InvalidRequest([Problem("function", "has no signature that its arguments could be bound by")]) from None
+
+
+def _by_name(signature: Signature) -> tuple[frozenset[str] | None, frozenset[str]]:
+    """Say which arguments there are and which must be given, if all of them can be given by name."""
+    parameters = signature.parameters.values()
+    by_name = {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
+    required = frozenset(parameter.name for parameter in parameters if parameter.default is Parameter.empty)
+    if any(parameter.kind not in by_name for parameter in parameters):
+        return None, required
+    return frozenset(signature.parameters), required
 
 
 def _problem(error: TypeError, name: str) -> Problem:

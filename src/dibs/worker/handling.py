@@ -1,0 +1,153 @@
+"""One job: its handler is called, and what comes of that is how the job shall end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any
+
+from dibs.claim import set_current
+from dibs.domain.errors import Invalid
+from dibs.domain.retry import SECOND
+from dibs.domain.signals import Fail, Signal
+from dibs.worker.settling import Settlement, TimedOut, completed, failed, released
+from dibs.worker.threads import Raised, Threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.claim import Claim
+    from dibs.task import Task
+
+logger = logging.getLogger("dibs")
+
+
+class Handlers:
+    """Knows how each task's function is called: on the loop, or in a thread."""
+
+    def __init__(self, tasks: dict[str, Task[..., Any]], threads: Threads | None) -> None:
+        self._tasks = {name: (task, _is_async(task.function)) for name, task in tasks.items()}
+        self._threads = threads  # none: there is one thread only, and functions run on the loop
+
+    async def handle(self, claim: Claim, settle: Callable[[Settlement], None]) -> None:
+        """Run the handler of a claim to its end, and tell ``settle`` how the job ends, once. Raises nothing."""
+        set_current(claim)
+        task, is_async = self._tasks[claim.task]
+        try:
+            args, kwargs = task.arguments(claim.params)
+        except Invalid as error:
+            settle(_fail(claim, Fail(f"the params do not fit the task any more: {error}", code="invalid_params")))
+            return
+        timeout = claim.job.terms.timeout_us
+        limit = None if timeout is None else timeout / SECOND
+        if is_async or self._threads is None:
+            settled = await self._on_loop(claim, partial(task.function, *args, **kwargs), limit)
+            if settled is not None:
+                settle(settled)
+        else:
+            await self._in_thread(claim, partial(task.function, *args, **kwargs), limit, settle)
+
+    async def _on_loop(self, claim: Claim, function: Callable[[], Any], limit: float | None) -> Settlement | None:
+        claim.on_lost(_canceller())
+        scope = None if limit is None else asyncio.timeout(limit)
+        try:
+            if scope is None:
+                result = await _result(function)
+            else:
+                async with scope:
+                    result = await _result(function)
+        except BaseException as error:
+            if isinstance(error, GeneratorExit):
+                raise  # the loop is gone, and with it all who could settle
+            if scope is not None and scope.expired() and isinstance(error, TimeoutError):
+                error = _timed_out(limit)
+            return await _ended(claim, error)
+        return completed(claim, result) if claim.untouched else await _ended(claim, None)
+
+    async def _in_thread(
+        self, claim: Claim, function: Callable[[], Any], limit: float | None, settle: Callable[[Settlement], None]
+    ) -> None:
+        assert self._threads is not None  # noqa: S101  # for the type checker
+        call = self._threads.call(function)
+        try:
+            done, _ = await asyncio.wait([call], timeout=limit)
+            if not done:
+                # A thread cannot be stopped. The job ends now; its place is free when the function returns.
+                if (settled := await _ended(claim, _timed_out(limit))) is not None:
+                    settle(settled)
+                claim.disown()
+                await asyncio.wait([call])
+                return
+        except asyncio.CancelledError as error:
+            if (settled := await _ended(claim, error)) is not None:
+                settle(settled)
+            claim.disown()
+            return
+        result = call.result()
+        if isinstance(result, Raised):
+            settled = await _ended(claim, result.error)
+        else:
+            settled = completed(claim, result) if claim.untouched else await _ended(claim, None)
+        if settled is not None:
+            settle(settled)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+async def _result(function: Callable[[], Any]) -> Any:
+    result = function()
+    return await result if hasattr(result, "__await__") else result
+
+
+async def _ended(claim: Claim, error: BaseException | None) -> Settlement | None:
+    """Say how a job ends whose handler raised, settled it itself, or lost it; none if there is nothing left to do."""
+    if claim.lost:
+        logger.warning("job %r was taken over while it ran: what its handler did must be safe by its fence", claim.id)
+        claim.let_go()
+        return None
+    if isinstance(error, asyncio.CancelledError):
+        if _cancelled_from_outside():
+            if claim.untouched:
+                return released(claim)
+            error = None  # it was settled, or is about to be
+        else:
+            # A handler that raises it by itself has failed: given back uncounted, it would come again for ever.
+            error = RuntimeError("the handler raised CancelledError, though no one had cancelled it")
+    if not claim.untouched:
+        await claim.leave(error if isinstance(error, Exception) else None)
+        return None
+    return completed(claim, None) if error is None else _fail(claim, error)
+
+
+def _canceller() -> Callable[[], None]:
+    """Make what cancels the running task, from any thread."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def cancel() -> None:
+        if task is not None:
+            with suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(task.cancel)
+
+    return cancel
+
+
+def _cancelled_from_outside() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _fail(claim: Claim, error: BaseException) -> Settlement:
+    if isinstance(error, Signal):
+        logger.info("job %r of task %r: %s: %s", claim.id, claim.task, type(error).__name__, error)
+    else:
+        logger.warning("job %r of task %r failed: %r", claim.id, claim.task, error, exc_info=error)
+    return failed(claim, error)
+
+
+def _timed_out(limit: float | None) -> TimedOut:
+    return TimedOut(f"took longer than the {limit:g} seconds it may take")

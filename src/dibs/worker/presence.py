@@ -1,0 +1,51 @@
+"""A worker's presence: it says that it is alive, off the handlers' loop, and at last that it has left."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from dibs.broker.protocol import BEAT_EVERY
+from dibs.clock import Bell
+from dibs.domain.errors import DibsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dibs.domain.job import Json
+    from dibs.runtime import Runtime
+
+logger = logging.getLogger("dibs")
+
+
+class Presence:
+    """Beats until it is told to leave. It is for people to see: no claim depends on it."""
+
+    def __init__(self, runtime: Runtime, worker_id: str, metadata: Mapping[str, Json]) -> None:
+        self._runtime = runtime
+        self._worker_id = worker_id
+        self._metadata = metadata
+        self._bell = Bell(runtime.clock)
+        self._left = False
+        self._running = runtime.background(self._run())
+
+    async def leave(self) -> None:
+        """Say that the worker has left, and wait until that is known."""
+        self._left = True
+        self._bell.ring()
+        await self._runtime.ended(self._running)
+
+    async def _run(self) -> None:
+        clock = self._runtime.clock
+        while not self._left:
+            listener = self._bell.listen()  # before looking: what rings while we look is heard
+            try:
+                await self._runtime.broker().beat(self._worker_id, metadata=self._metadata, every=BEAT_EVERY)
+            except DibsError as error:
+                logger.warning("worker %s could not say that it is alive: %s", self._worker_id, error)
+            await listener.wait(BEAT_EVERY * clock.random.uniform(0.8, 1.0))
+        # Race: a beat that lands after the farewell. Both are sent from here, one after the other.
+        try:
+            await self._runtime.broker().retire(self._worker_id)
+        except DibsError as error:
+            logger.warning("worker %s could not say that it has left: %s", self._worker_id, error)

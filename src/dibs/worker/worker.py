@@ -1,0 +1,314 @@
+"""The worker: fetches jobs as there is room, starts them as there are places, and stops without leaving one behind.
+
+=========  ===========================================================================================================
+fetch      one claim at a time for as many jobs as there is room for; while it is on its way, room gathers
+queue      jobs that are claimed and not started: no more than were ended within the last second, so none waits long
+places     handlers that run, ``concurrency`` at the most
+settling   what has ended, sent in batches; a batch and the next claim usually meet in one commit
+keeper     extends all that is held, in one call, off this loop
+=========  ===========================================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from dibs.app import default_worker_id
+from dibs.broker.protocol import Ask
+from dibs.claim import Claim
+from dibs.domain import checks
+from dibs.domain.errors import DibsError, InvalidRequest, Problem, SchemaOutdated, WrongState
+from dibs.domain.settings import MAX_CLAIM
+from dibs.worker.handling import Handlers
+from dibs.worker.pace import Pace
+from dibs.worker.presence import Presence
+from dibs.worker.settling import Settlement, Settling, released
+from dibs.worker.threads import Threads
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.app import App
+    from dibs.domain.job import Json
+    from dibs.domain.retry import Duration
+
+logger = logging.getLogger("dibs")
+
+LOOP_WAIT = 60.0
+"""Seconds that a claim waits; only how often it asks anew, not how fast it answers."""
+MOST_PLACES = 10_000
+
+
+class Worker:
+    """Runs an app's tasks until it is told to stop.
+
+    ``tasks`` are those of the app unless some are named, ``queues`` all. At most ``concurrency`` handlers run at once:
+    async ones on the loop, plain functions in threads. ``prefetch`` bounds the jobs that are claimed ahead
+    (as many as ``concurrency`` unless set; 0: none), ``grace`` is how long running handlers may go on after ``stop``.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        worker_id: str | None = None,
+        queues: Sequence[str] | None = None,
+        tasks: Sequence[str] | None = None,
+        concurrency: int = 10,
+        prefetch: int | None = None,
+        lease: Duration | None = None,
+        grace: Duration = 30.0,
+    ) -> None:
+        _check(app, queues, tasks, concurrency=concurrency, prefetch=prefetch, lease=lease, grace=grace)
+        self.app = app
+        self.worker_id = default_worker_id() if worker_id is None else worker_id
+        self.concurrency = concurrency
+        self.prefetch = concurrency if prefetch is None else prefetch
+        self.grace = checks.seconds("grace", grace)
+        names = list(app.tasks) if tasks is None else list(dict.fromkeys(tasks))
+        self._ask = Ask(worker_id=self.worker_id, queues=queues, tasks=names, lease=lease, wait=LOOP_WAIT)
+        self._runtime = app.runtime
+        self._pace = Pace(app.runtime.clock, self.prefetch)
+        self._queue: deque[Claim] = deque()
+        self._running: dict[asyncio.Task[None], Claim] = {}
+        self._threads = Threads(app.runtime.clock) if app.runtime.clock.threads else None
+        self._handlers = Handlers(app.tasks, self._threads)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._room_made = asyncio.Event()
+        self._settling = Settling(app.runtime, self._room_made.set)
+        self._stopped = asyncio.Event()  # nothing more is claimed
+        self._hurried = asyncio.Event()  # … and running handlers are not waited for
+        self._ran = False
+
+    # Life
+
+    async def run(self, *, until_idle: bool = False) -> None:
+        """Work until ``stop`` is called; with ``until_idle``, until nothing is due and nothing is held.
+
+        Cancelling it stops it hard: handlers are cancelled, and what they had not ended is given back.
+        """
+        if self._ran:
+            raise WrongState("this worker has run already", hint="Make another one.")
+        self._ran = True
+        self._loop = asyncio.get_running_loop()
+        self._runtime.maintain()
+        presence = Presence(self._runtime, self.worker_id, self._metadata())
+        try:
+            await self._fetch_until_stopped(until_idle=until_idle)
+            await self._finish()
+        except BaseException:
+            await self._abandon()
+            raise
+        finally:
+            await self._settling.close()
+            await presence.leave()
+            if self._threads is not None:
+                self._threads.close()
+            self._loop = None
+
+    def stop(self) -> None:
+        """Stop: claim nothing more, let handlers finish, give back the rest. Called again: do not wait for handlers.
+
+        It may be called from any thread, and returns at once.
+        """
+        loop = self._loop
+        if loop is None:
+            self._stop()
+        else:
+            with suppress(RuntimeError):  # it has ended meanwhile
+                loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        if self._stopped.is_set():
+            self._hurried.set()
+        self._stopped.set()
+
+    def main(self) -> int:
+        """Run as this process's only business: until SIGTERM or SIGINT, and not a moment longer at the second one."""
+        asyncio.run(self._main())
+        return 0
+
+    async def _main(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled, number)
+        try:
+            async with self.app:
+                await self.run()
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    def _signalled(self, number: int) -> None:
+        again = self._stopped.is_set()
+        logger.info("%s: %s", signal.Signals(number).name, "stopping at once" if again else "finishing what runs")
+        self._stop()
+
+    # Fetching
+
+    async def _fetch_until_stopped(self, *, until_idle: bool) -> None:
+        fetching = asyncio.ensure_future(self._fetch(until_idle=until_idle))
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait([fetching, stopped], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            fetching.cancel()  # a claim on its way gives back what it gets
+            with suppress(asyncio.CancelledError):
+                await fetching
+
+    async def _fetch(self, *, until_idle: bool) -> None:
+        clock, failures = self._runtime.clock, 0
+        while True:
+            room = await self._room()
+            try:
+                jobs = await self._runtime.broker().claim(self._wish(room, until_idle=until_idle))
+                failures = 0
+            except SchemaOutdated:
+                raise
+            except DibsError as error:
+                if isinstance(error, InvalidRequest):
+                    raise
+                failures += 1
+                logger.warning("claiming will be tried again: %s", error)
+                await clock.sleep(min(5.0, 0.1 * 2.0 ** min(failures, 6)) * clock.random.uniform(0.5, 1.0))
+                continue
+            # Race: cancelled with jobs in hand. The broker gives them back; after that nothing is awaited here.
+            for job in jobs:
+                claim = Claim(self._runtime, job.ref, job)
+                claim.keep()
+                self._queue.append(claim)
+            self._start()
+            if until_idle and not jobs:
+                if not self._running and not self._queue and not len(self._settling):
+                    return
+                await self._made_room()
+
+    def _wish(self, room: int, *, until_idle: bool) -> Ask:
+        ask = self._ask
+        return Ask(
+            worker_id=ask.worker_id,
+            limit=min(room, MAX_CLAIM),
+            queues=ask.queues,
+            tasks=ask.tasks,
+            lease=ask.lease,
+            wait=0 if until_idle else ask.wait,
+        )
+
+    async def _room(self) -> int:
+        """Wait until there is room for a job; say for how many."""
+        while True:
+            room = self.concurrency - len(self._running) - len(self._queue) + self._pace.ahead()
+            # What has ended but was not settled yet is still held: a store that takes nothing in gets nothing more out.
+            if room > 0 and len(self._settling) <= self.concurrency + self.prefetch:
+                return room
+            await self._made_room()
+
+    async def _made_room(self) -> None:
+        self._room_made.clear()
+        await self._room_made.wait()
+
+    # Running
+
+    def _start(self) -> None:
+        """Start what is queued, as far as there are places."""
+        while self._queue and len(self._running) < self.concurrency:
+            claim = self._queue.popleft()
+            if claim.lost:
+                logger.warning("job %r was taken over before it was started", claim.id)
+                continue
+            task = asyncio.get_running_loop().create_task(self._handlers.handle(claim, self._settle))
+            self._running[task] = claim
+            task.add_done_callback(self._ended)
+
+    def _settle(self, settlement: Settlement) -> None:
+        self._pace.count()
+        self._settling.add(settlement)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        claim = self._running.pop(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("job %r: the worker itself failed; the lease will run out", claim.id, exc_info=error)
+            claim.let_go()
+        elif task.cancelled():  # before it began: nothing was done
+            self._settling.add(released(claim))
+        if not self._stopped.is_set():
+            self._start()
+        self._room_made.set()
+
+    # The end
+
+    async def _finish(self) -> None:
+        """Give back what was not started, and let the rest finish, for as long as that may take."""
+        self._give_back_queue()
+        if not self._running:
+            return
+        logger.info("waiting up to %g s for %d jobs that run", self.grace, len(self._running))
+        hurried = asyncio.ensure_future(self._hurried.wait())
+        clock = self._runtime.clock
+        over = asyncio.ensure_future(clock.sleep(self.grace))
+        try:
+            while self._running and not hurried.done() and not over.done():
+                await asyncio.wait([hurried, over, *self._running], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hurried.cancel()
+            over.cancel()
+        await self._abandon()
+
+    async def _abandon(self) -> None:
+        """Cancel what runs, and give back what that leaves."""
+        self._give_back_queue()
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(list(self._running))
+
+    def _give_back_queue(self) -> None:
+        while self._queue:
+            self._settling.add(released(self._queue.popleft()))
+
+    def _metadata(self) -> dict[str, Json]:
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "concurrency": self.concurrency,
+            "tasks": list(self._ask.tasks or ()),
+            "queues": None if self._ask.queues is None else list(self._ask.queues),
+        }
+
+
+def _check(
+    app: App,
+    queues: Sequence[str] | None,
+    tasks: Sequence[str] | None,
+    *,
+    concurrency: int,
+    prefetch: int | None,
+    lease: Duration | None,
+    grace: Duration,
+) -> None:
+    """Check all settings at once."""
+    problems = checks.check_integer("concurrency", concurrency, 1, MOST_PLACES)
+    if prefetch is not None:
+        problems += checks.check_integer("prefetch", prefetch, 0, MOST_PLACES)
+    problems += checks.check_duration("grace", grace, least=0)
+    if lease is not None:
+        problems += checks.check_duration("lease", lease, least=checks.MIN_LEASE)
+    if queues is not None:
+        problems += checks.check_names("queues", queues)
+    if tasks is None:
+        if not app.tasks:
+            problems.append(Problem("tasks", "the app has none; define one with @app.task, or import where they are"))
+    elif isinstance(tasks, str) or not tasks:
+        problems.append(Problem("tasks", "must be a list of names"))
+    else:
+        problems += [Problem("tasks", f"the app has no task {name!r}") for name in tasks if name not in app.tasks]
+    if problems:
+        raise InvalidRequest(problems)
