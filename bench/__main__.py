@@ -14,9 +14,10 @@ from bench import report
 from bench.cases import CASES, Case
 from bench.plot import write_plot
 from bench.run import Broken, Run
+from bench.venvs import NoPeer
 from bench.view import View
 
-MISSED, BROKEN = 1, 3
+MISSED, BROKEN, UNREADY = 1, 3, 4
 
 
 def main() -> int:
@@ -29,6 +30,9 @@ def main() -> int:
     except Broken as broken:
         print(f"bench: BROKEN: {broken}", file=sys.stderr)
         return BROKEN
+    except NoPeer as problem:
+        print(f"bench: {problem}", file=sys.stderr)
+        return UNREADY
     except KeyboardInterrupt:
         return 130
     console = Console() if sys.stdout.isatty() else Console(width=150)
@@ -55,7 +59,8 @@ def _arguments() -> argparse.Namespace:
         prog="./dev bench",
         description="Measure dibs beside the bare engine, and hold its bars.",
         epilog=f"cases (all of them, if none is named):\n{described}\n\n"
-        f"exit status: 0, or with --check {MISSED} if a bar was missed; {BROKEN} if a job was lost or claimed twice",
+        f"exit status: 0, or with --check {MISSED} if a bar was missed; {BROKEN} if a job was lost or claimed twice; "
+        f"{UNREADY} if a peer could not be installed",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("cases", nargs="*", metavar="CASE", help="which to measure")

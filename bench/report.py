@@ -29,7 +29,9 @@ def show(run: Run, console: Console) -> None:
         console.print(_bars(run.bars))
     for note in run.notes:
         console.print(f"note: {note}")
-    console.print(f"{run.jobs_checked:,} jobs: each was claimed exactly once, and the log proves what became of it.")
+    for about in run.contenders.values():
+        console.print(f"contender: {about}", highlight=False, markup=False)
+    console.print(f"{run.jobs_checked:,} jobs: each was done exactly once, and dibs's log proves it of its own.")
 
 
 def _figures(figures: Sequence[Figure]) -> Table:
@@ -108,6 +110,7 @@ def write_json(run: Run, path: Path) -> None:
                 "quick": run.quick,
                 "jobs_checked": run.jobs_checked,
                 "notes": run.notes,
+                "contenders": run.contenders,
                 "figures": [_figure(figure) for figure in run.figures],
                 "bars": [_bar(bar) for bar in run.bars],
                 "claim_cost_us": run.curves,

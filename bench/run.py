@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from statistics import median, quantiles
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from bench.view import View
+
+T = TypeVar("T")
 
 
 class Broken(Exception):
@@ -93,6 +95,7 @@ class Run:
     curves: dict[str, dict[str, list[tuple[int, float]]]] = field(default_factory=dict)
     profiles: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    contenders: dict[str, str] = field(default_factory=dict)
     jobs_checked: int = 0
     _folders: Iterator[int] = field(default_factory=count)
 
@@ -126,13 +129,13 @@ class Run:
 
 
 async def in_turns(
-    view: View, about: str, turns: int, contenders: dict[str, Callable[[], Awaitable[float]]]
-) -> dict[str, list[float]]:
+    view: View, about: str, turns: int, contenders: dict[str, Callable[[], Awaitable[T]]]
+) -> dict[str, list[T]]:
     """Let each contender have its turn, again and again, and begin with another one each time.
 
     A machine that is slow for a while is then slow for all of them, and who comes first gains nothing by it.
     """
-    values: dict[str, list[float]] = {name: [] for name in contenders}
+    values: dict[str, list[T]] = {name: [] for name in contenders}
     names = list(contenders)
     with view.step(about, turns * len(names)) as step:
         for turn in range(turns):
@@ -146,3 +149,8 @@ async def in_turns(
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     """Ours over theirs, each by what was measured in the same turn."""
     return [our / their for our, their in zip(ours, theirs, strict=True)]
+
+
+def best(rates: dict[str, list[float]]) -> str:
+    """Who did most in the run, by the median of its turns."""
+    return max(rates, key=lambda name: median(rates[name]))

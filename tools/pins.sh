@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Refresh requirements/dev.txt: every version, with its hashes, for every supported Python on Linux and macOS.
+# Refresh requirements/*.txt: every version, with its hashes, for every supported Python on Linux and macOS.
 # The only place that needs uv: from $UV, from PATH, or installed for the moment.
 #   tools/pins.sh                  move what pyproject.toml demands, keep the rest
 #   tools/pins.sh --upgrade        move everything to its newest version
@@ -16,19 +16,26 @@ if [[ -z $uv ]]; then
   uv=$scratch/venv/bin/uv
 fi
 
-pins=requirements/dev.txt
-new=$scratch/dev.txt
-if [[ -f $pins ]]; then cp -- "$pins" "$new"; fi # uv keeps the versions that it finds here
-
+# pin OUT FROM UV-ARGUMENTS...: uv keeps the versions that it finds in OUT, unless it is told to move them.
 # Neither an index nor a path is written down: where packages come from is the reader's business, what they are is not.
-"$uv" pip compile pyproject.toml --extra cli --extra server --group dev \
-  --universal --python-version 3.11 --generate-hashes \
-  --no-emit-index-url --no-emit-find-links --no-header --quiet \
-  --output-file "$new" "$@" >/dev/null
+pin() {
+  local pins=$1 from=$2 new=$scratch/new.txt
+  shift 2
+  rm -f -- "$new"
+  if [[ -f $pins ]]; then cp -- "$pins" "$new"; fi
+  "$uv" pip compile "$@" \
+    --universal --python-version 3.11 --generate-hashes \
+    --no-emit-index-url --no-emit-find-links --no-header --quiet \
+    --output-file "$new" >/dev/null
+  {
+    echo "# Made by \`./dev pins\` from $from; do not edit."
+    cat -- "$new"
+  } >"$scratch/final.txt"
+  cp -- "$scratch/final.txt" "$pins"
+  echo "$pins: $(grep -c '==' "$pins") packages"
+}
 
-{
-  echo '# Made by `./dev pins` from pyproject.toml (base, cli, server, dev); do not edit.'
-  cat -- "$new"
-} >"$scratch/final.txt"
-cp -- "$scratch/final.txt" "$pins"
-echo "$pins: $(grep -c '==' "$pins") packages"
+pin requirements/dev.txt 'pyproject.toml (base, cli, server, dev)' pyproject.toml --extra cli --extra server --group dev "$@"
+for peer in requirements/bench-*.in; do # the benchmark measures each in an environment of its own
+  pin "${peer%.in}.txt" "${peer##*/}" "$peer" "$@"
+done

@@ -1,4 +1,4 @@
-"""The cases: each takes the run and leaves figures and bars with it. Peers will be figures beside ours."""
+"""The cases: each takes the run and leaves figures and bars with it. Peers are figures beside ours."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from bench.cases.batch import batch
 from bench.cases.claimers import claimers
+from bench.cases.end_to_end import end_to_end
 from bench.cases.enqueue import enqueue
 from bench.cases.flat import flat
 from bench.cases.pickup import pickup
@@ -20,9 +21,10 @@ class Case(NamedTuple):
 
 
 CASES = (
+    Case("end-to-end", "one worker process until nothing is left, beside the peers", end_to_end),
     Case("ten-claimers", "ten concurrent claimers in one process, one job at a time", claimers),
     Case("batch", "claim and settle in batches, beside the bare engine", batch),
-    Case("enqueue", "enqueue, one at a time, ten at once and in batches", enqueue),
+    Case("enqueue", "enqueue, one at a time, ten at once and in batches, beside the peers", enqueue),
     Case("pickup", "from another process: how soon a job is claimed, and what waiting costs", pickup),
     Case("flat", "what a claim costs with a long backlog or history", flat),
 )

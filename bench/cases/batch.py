@@ -45,12 +45,12 @@ async def batch(run: Run) -> None:
             f"batches of {size}",
             run.size(7, 3),
             {
-                "dibs broker, sqlite": partial(_ours, run, "sqlite", _ahead, jobs, size),
-                "dibs broker, sqlite, one after the other": partial(_ours, run, "sqlite", _through_broker, jobs, size),
-                "dibs broker, sqlite, two claimers": partial(_ours, run, "sqlite", _two, jobs, size),
+                "dibs broker, sqlite": partial(ours, run, "sqlite", ahead, jobs, size),
+                "dibs broker, sqlite, one after the other": partial(ours, run, "sqlite", _through_broker, jobs, size),
+                "dibs broker, sqlite, two claimers": partial(ours, run, "sqlite", _two, jobs, size),
                 "bare apsw": partial(_bare, run, jobs, size),
-                "dibs store, sqlite": partial(_ours, run, "sqlite", _through_store, jobs, size),
-                "dibs broker, memory": partial(_ours, run, "memory", _through_broker, jobs, size),
+                "dibs store, sqlite": partial(ours, run, "sqlite", _through_store, jobs, size),
+                "dibs broker, memory": partial(ours, run, "memory", _through_broker, jobs, size),
                 "this disk": partial(_disk, run),
             },
         )
@@ -93,7 +93,7 @@ async def _bare(run: Run, jobs: int, size: int) -> float:
 Drain = Callable[[Store, int, list[str]], Awaitable[None]]
 
 
-async def _ours(run: Run, store: str, drain: Drain, jobs: int, size: int) -> float:
+async def ours(run: Run, store: str, drain: Drain, jobs: int, size: int) -> float:
     with run.fresh() as folder:
         async with opened(store, folder) as subject:
             await _insert(subject, jobs)
@@ -123,7 +123,7 @@ async def _two(store: Store, size: int, claimed: list[str]) -> None:
     await asyncio.gather(_through_broker(store, size, claimed), _through_broker(store, size, claimed))
 
 
-async def _ahead(store: Store, size: int, claimed: list[str]) -> None:
+async def ahead(store: Store, size: int, claimed: list[str]) -> None:
     """As a worker does it: what is done is settled while the next jobs are claimed, and both meet in one commit."""
     broker = broker_over(store)
     jobs = await claim(broker, size)

@@ -1,0 +1,88 @@
+"""Who is measured: dibs and its peers, each by a program of ``bench/peers`` in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.children import Child, started
+from bench.run import Broken, Run
+from bench.subjects import opened, prove_log
+from bench.venvs import clean_environment, python_of
+
+
+class Contender(NamedTuple):
+    """One queue on one kind of store."""
+
+    name: str
+    module: str
+    pins: str | None = None  # of its own environment; without, it runs in ours
+    share: float = 1.0  # of the jobs that the others get
+    batch: bool = True  # it can enqueue many in one call
+    follows: bool = True  # its worker hears of what another process enqueues
+
+    @property
+    def subject(self) -> str:
+        return f"{self.name} sqlite"
+
+    def program(self, mode: str, folder: Path, jobs: int) -> AbstractAsyncContextManager[Child]:
+        python, env = sys.executable, None
+        if self.pins is not None:
+            python, env = str(python_of(self.pins)), clean_environment()
+        command = (python, "-m", f"bench.peers.{self.module}", mode, str(folder), str(jobs))
+        return started(f"{self.name} ({mode})", *command, env=env)
+
+    async def ask(self, mode: str, folder: Path, jobs: int) -> dict[str, Any]:
+        """Run the program in this mode, and hear the one thing that it says."""
+        async with self.program(mode, folder, jobs) as child:
+            return await child.line()
+
+
+OURS = Contender("dibs worker,", "dibs_worker")
+PEERS = (
+    Contender("huey", "huey", "huey", batch=False),
+    Contender("litequeue", "litequeue", "litequeue", share=0.25),  # its cost grows with what waits
+    Contender("persist-queue", "persist_queue", "persist-queue", batch=False, follows=False),
+)
+
+
+async def introduce(run: Run, contenders: tuple[Contender, ...]) -> None:
+    """Have each ready and said what it is, before anything is timed."""
+    for contender in contenders:
+        if contender.name not in run.contenders:
+            with run.fresh() as folder:
+                run.contenders[contender.name] = (await contender.ask("about", folder, 0))["about"]
+
+
+class Drained(NamedTuple):
+    """What one worker process did with what was waiting for it, in jobs a second."""
+
+    starts: float  # from the first job's start to the last one's
+    emptied: float  # from the first job's start until the store showed nothing left
+
+
+async def drain(run: Run, contender: Contender, jobs: int) -> Drained:
+    """Enqueue so many, then let one worker process do them; each has to be run exactly once."""
+    jobs = int(jobs * contender.share)
+    with run.fresh() as folder:
+        await contender.ask("batch" if contender.batch else "single", folder, jobs)
+        done = await contender.ask("work", folder, jobs)
+        prove_numbers(run, contender, done["numbers"], done["left"], jobs)
+        if contender is OURS:
+            async with opened("sqlite", folder) as store:
+                await prove_log(run, store, contender.name, jobs)
+    return Drained((jobs - 1) / (done["last"] - done["first"]), jobs / (done["emptied"] - done["first"]))
+
+
+def prove_numbers(run: Run, contender: Contender, numbers: list[int], left: int, jobs: int) -> None:
+    """Every job was handled, none of them twice, and the store agrees."""
+    if sorted(numbers) != list(range(jobs)):
+        missing, different = jobs - len(set(numbers)), len(set(numbers))
+        raise Broken(
+            f"{contender.name}: {jobs} jobs, {len(numbers)} handled, {missing} never, {len(numbers) - different} again"
+        )
+    if left:
+        raise Broken(f"{contender.name}: all {jobs} jobs were handled, but its store shows {left} left")
+    run.jobs_checked += jobs

@@ -1,0 +1,81 @@
+"""dibs itself, as the peers are measured: one worker process on a SQLite file, by the public API."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import dibs
+from bench.peers.program import LOOK, Job, Seen, main
+
+CONCURRENCY = 100
+
+
+class DibsQueue:
+    def __init__(self, folder: Path) -> None:
+        self._app = dibs.App(f"sqlite:///{folder / 'jobs.db'}")
+        self._seen = Seen(0)
+        self._all = asyncio.Event()
+
+        @self._app.task
+        async def noop(to: str, subject: str, number: int) -> None:
+            self._seen.handle(number)
+            if self._seen.all.is_set():
+                self._all.set()
+
+    def about(self) -> str:
+        import apsw
+
+        version = f"{dibs.__version__}, SQLite {apsw.sqlite_lib_version()}"
+        return f"dibs {version}: WAL, synchronous FULL, concurrency {CONCURRENCY}"
+
+    def put(self, job: Job) -> None:
+        self._app.sync.enqueue("noop", job)
+
+    def put_many(self, jobs: list[Job]) -> None:
+        self._app.sync.enqueue_many([dibs.NewJob("noop", job) for job in jobs])
+
+    def left(self) -> int:
+        return self._app.sync.counts().unfinished
+
+    def work(self, seen: Seen) -> None:
+        asyncio.run(self._work(seen))
+
+    def follow(self, seen: Seen) -> None:
+        asyncio.run(self._follow(seen))
+
+    async def _work(self, seen: Seen) -> None:
+        self._seen = seen
+        running = asyncio.create_task(self._worker().run(until_idle=True))
+        await self._emptied(running)
+        seen.emptied = time.monotonic()
+        await running
+
+    async def _follow(self, seen: Seen) -> None:
+        self._seen = seen
+        worker = self._worker()
+        running = asyncio.create_task(worker.run())
+        await self._emptied(running)
+        worker.stop()
+        await running
+
+    async def _emptied(self, running: asyncio.Task[None]) -> None:
+        """Wait until every job was started, and the store has heard of the last one's end; or until the worker ends."""
+        looking = asyncio.create_task(self._look())
+        await asyncio.wait([running, looking], return_when=asyncio.FIRST_COMPLETED)
+        looking.cancel()
+
+    async def _look(self) -> None:
+        await self._all.wait()
+        while True:
+            if not (await self._app.counts()).unfinished:
+                return
+            await asyncio.sleep(LOOK)
+
+    def _worker(self) -> dibs.Worker:
+        return dibs.Worker(self._app, concurrency=CONCURRENCY, worker_id="bench")
+
+
+if __name__ == "__main__":
+    main(DibsQueue)

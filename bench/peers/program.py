@@ -1,0 +1,151 @@
+"""What the programs have in common: how they are started, and what they say, in lines of JSON.
+
+``python -m bench.peers.NAME MODE FOLDER JOBS``: it opens its queue in that folder and does one of the modes.
+Jobs are numbered from zero. ``time.monotonic`` is the machine's: all of its processes read the same clock.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+Job = dict[str, Any]
+
+BATCH = 1000
+EVERY = 0.05
+"""Seconds between two jobs of a producer, more or less."""
+PATIENCE = 5.0
+"""Seconds without any news after which jobs that are missing are given up for lost."""
+LOOK = 0.001
+"""Seconds between two looks into a queue that cannot wake who waits."""
+
+
+class Seen:
+    """The jobs that were handled, and when each was started."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self.numbers: list[int] = []
+        self.starts: list[float] = []
+        self.all = threading.Event()
+        self.emptied = 0.0
+
+    def handle(self, number: int) -> None:
+        """Do nothing, as every contender's handler does, and remember it."""
+        self.starts.append(time.monotonic())
+        self.numbers.append(number)
+        if len(self.numbers) >= self.jobs:
+            self.all.set()
+
+
+class Queue(Protocol):
+    """A queue on files in one folder."""
+
+    def about(self) -> str:
+        """Say which version of it this is, and how it is set up."""
+
+    def put(self, job: Job) -> None: ...
+
+    def put_many(self, jobs: list[Job]) -> None: ...
+
+    def left(self) -> int:
+        """How many jobs are not done, as the store has it."""
+
+    def work(self, seen: Seen) -> None:
+        """Handle what is there until there is nothing more."""
+
+    def follow(self, seen: Seen) -> None:
+        """Handle what comes, as soon as it comes, until all that was announced is handled."""
+
+
+def job(number: int) -> Job:
+    """The same for everyone, and of usual size."""
+    return {"to": "someone@example.com", "subject": "a job of usual size", "number": number}
+
+
+def library(name: str) -> str:
+    """A peer's version, and that of the SQLite that it uses."""
+    import sqlite3  # noqa: TID251 (peers use what the standard library links)
+    from importlib.metadata import version
+
+    return f"{version(name)}, SQLite {sqlite3.sqlite_version}"
+
+
+def settled(queue: Queue, seen: Seen) -> None:
+    """Wait until the store shows nothing left, for a worker that is stopped from outside."""
+    known, since = -1, time.monotonic()
+    while not seen.all.wait(0.1) and time.monotonic() - since < PATIENCE:
+        if len(seen.numbers) != known:
+            known, since = len(seen.numbers), time.monotonic()
+    while queue.left() and time.monotonic() - since < PATIENCE:
+        time.sleep(LOOK)
+    seen.emptied = time.monotonic()
+
+
+def main(opened: Callable[[Path], Queue]) -> None:
+    mode, folder, jobs = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    _MODES[mode](opened(folder), jobs)
+
+
+def _say(**news: object) -> None:
+    print(json.dumps(news), flush=True)
+
+
+def _about(queue: Queue, _jobs: int) -> None:
+    _say(about=queue.about())
+
+
+def _single(queue: Queue, jobs: int) -> None:
+    began = time.perf_counter()
+    for number in range(jobs):
+        queue.put(job(number))
+    _say(seconds=time.perf_counter() - began, left=queue.left())
+
+
+def _batch(queue: Queue, jobs: int) -> None:
+    began = time.perf_counter()
+    for start in range(0, jobs, BATCH):
+        queue.put_many([job(number) for number in range(start, min(start + BATCH, jobs))])
+    _say(seconds=time.perf_counter() - began, left=queue.left())
+
+
+def _work(queue: Queue, jobs: int) -> None:
+    seen = Seen(jobs)
+    queue.work(seen)
+    left = queue.left()
+    emptied = seen.emptied or time.monotonic()
+    _say(numbers=seen.numbers, first=min(seen.starts), last=max(seen.starts), emptied=emptied, left=left)
+
+
+def _produce(queue: Queue, jobs: int) -> None:
+    done: list[tuple[int, float, float]] = []
+    for number in range(jobs):
+        # Uneven, so that it does not fall into step with whoever looks at intervals.
+        time.sleep(EVERY * random.uniform(0.5, 1.5))
+        asked = time.monotonic()
+        queue.put(job(number))
+        done.append((number, asked, time.monotonic()))
+    _say(jobs=done)
+
+
+def _follow(queue: Queue, jobs: int) -> None:
+    seen = Seen(jobs)
+    _say(ready=True)
+    queue.follow(seen)
+    _say(handled=list(zip(seen.numbers, seen.starts, strict=True)), left=queue.left())
+
+
+_MODES = {
+    "about": _about,
+    "single": _single,
+    "batch": _batch,
+    "work": _work,
+    "produce": _produce,
+    "follow": _follow,
+}
