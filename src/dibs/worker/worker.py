@@ -66,9 +66,10 @@ class Worker:
         lease: Duration | None = None,
         grace: Duration = 30.0,
     ) -> None:
-        _check(app, queues, tasks, concurrency=concurrency, prefetch=prefetch, lease=lease, grace=grace)
+        worker_id = default_worker_id() if worker_id is None else worker_id
+        _check(app, worker_id, queues, tasks, concurrency=concurrency, prefetch=prefetch, lease=lease, grace=grace)
         self.app = app
-        self.worker_id = default_worker_id() if worker_id is None else worker_id
+        self.worker_id = worker_id
         self.concurrency = concurrency
         self.prefetch = concurrency if prefetch is None else prefetch
         self.grace = checks.seconds("grace", grace)
@@ -154,6 +155,8 @@ class Worker:
     # Fetching
 
     async def _fetch_until_stopped(self, *, until_idle: bool) -> None:
+        if self._stopped.is_set():
+            return
         fetching = asyncio.ensure_future(self._fetch(until_idle=until_idle))
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
@@ -168,6 +171,8 @@ class Worker:
         clock, failures = self._runtime.clock, 0
         while True:
             room = await self._room()
+            # Race: what is settled while the claim is on its way may come back, and the claim have passed it by.
+            idle = not self._running and not self._queue and not len(self._settling)
             try:
                 jobs = await self._runtime.broker().claim(self._wish(room, until_idle=until_idle))
                 failures = 0
@@ -187,9 +192,9 @@ class Worker:
                 self._queue.append(claim)
             self._start()
             if until_idle and not jobs:
-                if not self._running and not self._queue and not len(self._settling):
+                if idle:
                     return
-                await self._made_room()
+                await self._room_made.wait()
 
     def _wish(self, room: int, *, until_idle: bool) -> Ask:
         ask = self._ask
@@ -205,15 +210,12 @@ class Worker:
     async def _room(self) -> int:
         """Wait until there is room for a job; say for how many."""
         while True:
+            self._room_made.clear()  # before looking: what is made while we look is not missed
             room = self.concurrency - len(self._running) - len(self._queue) + self._pace.ahead()
             # What has ended but was not settled yet is still held: a store that takes nothing in gets nothing more out.
             if room > 0 and len(self._settling) <= self.concurrency + self.prefetch:
                 return room
-            await self._made_room()
-
-    async def _made_room(self) -> None:
-        self._room_made.clear()
-        await self._room_made.wait()
+            await self._room_made.wait()
 
     # Running
 
@@ -286,6 +288,7 @@ class Worker:
 
 def _check(
     app: App,
+    worker_id: str,
     queues: Sequence[str] | None,
     tasks: Sequence[str] | None,
     *,
@@ -295,7 +298,8 @@ def _check(
     grace: Duration,
 ) -> None:
     """Check all settings at once."""
-    problems = checks.check_integer("concurrency", concurrency, 1, MOST_PLACES)
+    problems = checks.check_worker_id(worker_id)
+    problems += checks.check_integer("concurrency", concurrency, 1, MOST_PLACES)
     if prefetch is not None:
         problems += checks.check_integer("prefetch", prefetch, 0, MOST_PLACES)
     problems += checks.check_duration("grace", grace, least=0)

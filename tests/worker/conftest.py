@@ -1,0 +1,48 @@
+"""An app on each store whose time passes by itself, and workers for it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dibs import App, Counts, Worker
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+
+
+@pytest.fixture
+async def app(url: str) -> AsyncIterator[App]:
+    async with App(url, reap_every=0.2) as app:
+        yield app
+
+
+@asynccontextmanager
+async def working(app: App, **options: Any) -> AsyncIterator[Worker]:
+    """A worker that runs for as long as the block, and is stopped at its end."""
+    worker = Worker(app, **options)
+    running = asyncio.create_task(worker.run())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await asyncio.wait_for(running, 30)
+
+
+async def until(condition: Callable[[], Any], seconds: float = 10.0) -> None:
+    """Wait until something has come true."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - it may be anything
+            await asyncio.sleep(0.005)
+
+
+async def until_counts(app: App, condition: Callable[[Counts], bool]) -> None:
+    """Wait until the store shows so many jobs in a state."""
+    async with asyncio.timeout(10):
+        while not condition(await app.counts()):  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(0.005)
