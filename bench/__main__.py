@@ -39,8 +39,8 @@ def main() -> int:
     report.show(run, console)
     if args.json:
         report.write_json(run, args.json)
-    if args.plot and run.curves:
-        write_plot(run.curves, args.plot)
+    if args.plot and (run.curves or run.rates):
+        write_plot(run.curves, run.rates, args.plot)
     missed = [bar.name for bar in run.bars if not bar.held]
     if args.check and missed:
         print(f"bench: missed: {', '.join(missed)}", file=sys.stderr)
@@ -69,7 +69,9 @@ def _arguments() -> argparse.Namespace:
         "--quick", action="store_true", help="fewer turns and a tenth of the backlog: a look, not a proof"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure, turn by turn")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw claim cost against backlog")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.svg", help="draw end-to-end rates, and claim cost against backlog"
+    )
     parser.add_argument("--profile", action="store_true", help="show where the time of a batch of 100 goes")
     parser.add_argument("--dir", type=Path, help="where the files are kept meanwhile: on the disk that matters to you")
     args = parser.parse_args()

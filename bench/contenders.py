@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,7 +49,7 @@ PEERS = (
 )
 
 
-async def introduce(run: Run, contenders: tuple[Contender, ...]) -> None:
+async def introduce(run: Run, contenders: Sequence[Contender]) -> None:
     """Have each ready and said what it is, before anything is timed."""
     for contender in contenders:
         if contender.name not in run.contenders:

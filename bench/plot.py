@@ -1,4 +1,7 @@
-"""Claim cost against backlog as an SVG, drawn by hand: one panel for each store, one line for each shape."""
+"""An SVG, drawn by hand: a panel with the rates of ours and the peers, and one for each store with its claim cost.
+
+Claim cost is drawn against what is stored, one line for each shape.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import math
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
+
+from bench.run import Spread
 
 WIDTH, HEIGHT = 380, 280
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 40, 44
@@ -15,19 +20,39 @@ DASHES = ("", "6 3", "2 3", "8 3 2 3")
 Curves = dict[str, dict[str, list[tuple[int, float]]]]
 
 
-def write_plot(curves: Curves, path: Path) -> None:
+Rates = dict[str, list[float]]
+
+
+def write_plot(curves: Curves, rates: Rates, path: Path) -> None:
     """Write the file; the value axis begins at zero, so that flat looks flat and steep looks steep."""
-    panels = [
-        f'<g transform="translate({index * WIDTH},0)">{"".join(_panel(store, lines))}</g>'
-        for index, (store, lines) in enumerate(curves.items())
-    ]
-    width, height = WIDTH * len(curves), HEIGHT + 26
+    panels = ["".join(_bars(rates))] if rates else []
+    legend = f'<g transform="translate({WIDTH * len(panels)},0)">{"".join(_legend(curves))}</g>' if curves else ""
+    panels += ["".join(_panel(store, lines)) for store, lines in curves.items()]
+    width, height = WIDTH * len(panels), HEIGHT + 26
+    placed = (f'<g transform="translate({index * WIDTH},0)">{panel}</g>' for index, panel in enumerate(panels))
     path.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'font-family="sans-serif" font-size="11" fill="#333"><rect width="100%" height="100%" fill="#fff"/>'
-        f"{''.join(panels)}{''.join(_legend(curves))}</svg>\n",
+        f"{''.join(placed)}{legend}</svg>\n",
         encoding="utf-8",
     )
+
+
+def _bars(rates: Rates) -> Iterator[str]:
+    """Lying bars, ours first and in another colour; a thin line from one quarter point to the other."""
+    name_width, number_width = 130, 56
+    spreads = {name: Spread.of(values) for name, values in rates.items()}
+    scale = (WIDTH - name_width - number_width) / max(spread.high for spread in spreads.values())
+    step = (HEIGHT - TOP) / len(spreads)
+    yield f'<text x="{LEFT}" y="22" font-size="13" font-weight="bold">one worker process: jobs a second</text>'
+    for index, (name, spread) in enumerate(spreads.items()):
+        y, colour = TOP + step * (index + 0.5), COLOURS[min(index, 1)]
+        yield f'<text x="{name_width - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(name)}</text>'
+        size = f'width="{spread.median * scale:.1f}" height="{step / 2:.1f}"'
+        yield f'<rect x="{name_width}" y="{y - step / 4:.1f}" {size} fill="{colour}"/>'
+        low, high = (name_width + value * scale for value in (spread.low, spread.high))
+        yield f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="#333"/>'
+        yield f'<text x="{high + 6:.1f}" y="{y + 4:.1f}">{spread.median:,.0f}</text>'
 
 
 def _panel(store: str, lines: dict[str, list[tuple[int, float]]]) -> Iterator[str]:

@@ -92,6 +92,7 @@ class Run:
     profile: bool = False
     figures: list[Figure] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
+    rates: dict[str, list[float]] = field(default_factory=dict)
     curves: dict[str, dict[str, list[tuple[int, float]]]] = field(default_factory=dict)
     profiles: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

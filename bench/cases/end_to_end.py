@@ -43,6 +43,7 @@ def hold(run: Run, found: dict[str, list[Drained]], by_broker: list[float]) -> N
     mine = [turn.emptied for turn in found[OURS.subject]]
     theirs = {who.subject: [max(turn) for turn in found[who.subject]] for who in PEERS}
     first = best(theirs)
+    run.rates = {OURS.subject: mine} | theirs
     run.bar(
         CASE,
         f"one worker process on SQLite until nothing is left, over the best peer of the run, {first}",

@@ -1,95 +1,93 @@
-"""From one process to another on one SQLite file: how soon a job is claimed, and what it costs to wait for one."""
+"""From one process to another on one SQLite file: how soon a job is started, and what it costs to wait for one."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import NamedTuple
 
-from bench.run import Broken, Run, percentile
+from bench.children import started
+from bench.contenders import OURS, PEERS, Contender, introduce, prove_numbers
+from bench.run import Run, in_turns, percentile
 from bench.subjects import opened, prove_log, prove_once, url_of
 
-ROOT = Path(__file__).resolve().parents[2]
 AT_MOST_MS = 5.0
 IDLE_AT_MOST = 2.0
+CLAIM = "dibs claim, sqlite"
 
 
 async def pickup(run: Run) -> None:
-    turns, jobs, idle = run.size(5, 3), run.size(100, 40), run.size(10, 4)
-    found: list[Turn] = []
-    with run.view.step("pickup from another process", turns) as step:
-        for _ in range(turns):
-            found.append(await _turn(run, jobs, idle))
-            step.advance()
-    for share in (50, 95, 99):
-        told = [percentile(turn.told, share) for turn in found]
-        run.figure("pickup", "dibs sqlite", f"acknowledged → claimed, p{share}", "ms", told)
-    asked = [percentile(turn.asked, 50) for turn in found]
-    run.figure("pickup", "dibs sqlite", "asked to enqueue → claimed, p50", "ms", asked)
+    jobs, idle = run.size(100, 40), run.size(10, 4)
+    followers = [who for who in (OURS, *PEERS) if who.follows]
+    await introduce(run, followers)
+    contenders: dict[str, Callable[[], Awaitable[Turn]]] = {
+        who.subject: partial(_follower, run, who, jobs) for who in followers
+    }
+    found = await in_turns(
+        run.view,
+        "pickup from another process",
+        run.size(5, 3),
+        {CLAIM: partial(_claimer, run, jobs, idle)} | contenders,
+    )
+    for subject, turns in found.items():
+        for share in (50, 95, 99):
+            told = [percentile(turn.told, share) for turn in turns]
+            run.figure("pickup", subject, f"acknowledged → started, p{share}", "ms", told)
+        asked = [percentile(turn.asked, 50) for turn in turns]
+        run.figure("pickup", subject, "asked to enqueue → started, p50", "ms", asked)
     run.bar(
         "pickup",
         "SQLite, another process: enqueue acknowledged → claimed, p50",
         "ms",
-        [percentile(turn.told, 50) for turn in found],
+        [percentile(turn.told, 50) for turn in found[CLAIM]],
         at_most=AT_MOST_MS,
     )
     run.bar(
         "pickup-idle",
         "SQLite: CPU of a process that waits for a job, of one core",
         "%",
-        [100 * turn.burnt for turn in found],
+        [100 * turn.burnt for turn in found[CLAIM]],
         at_most=IDLE_AT_MOST,
     )
 
 
 class Turn(NamedTuple):
-    """Milliseconds until each job was claimed, and the part of a core that waiting took before the first came."""
+    """Milliseconds until each job was started, and the part of a core that waiting took before the first came."""
 
     told: list[float]  # since the producer was told that it is enqueued
     asked: list[float]  # since the producer asked
-    burnt: float
+    burnt: float = 0.0
+
+    @classmethod
+    def of(cls, produced: Iterable[tuple[object, float, float]], begun: Iterable[tuple[object, float]]) -> Turn:
+        acknowledged = {job: (asked, told) for job, asked, told in produced}
+        begun = list(begun)
+        # It may be started before the enqueue comes back: then there was nothing to wait for.
+        told = [1e3 * max(0.0, at - acknowledged[job][1]) for job, at in begun]
+        return cls(told, [1e3 * (at - acknowledged[job][0]) for job, at in begun])
 
 
-async def _turn(run: Run, jobs: int, idle: float) -> Turn:
+async def _claimer(run: Run, jobs: int, idle: float) -> Turn:
     with run.fresh() as folder:
         url = url_of("sqlite", folder)
-        async with _started("claim", url, jobs, idle) as claimer:
-            burnt = (await _line(claimer))["burnt"]  # it has waited in vain, and goes on waiting
-            async with _started("produce", url, jobs, 0) as producer:
-                acknowledged = {id: (asked, told) for id, asked, told in (await _line(producer))["jobs"]}
-            claimed = (await _line(claimer))["claimed"]
+        program = (sys.executable, "-m", "bench.processes")
+        async with started("the claimer", *program, "claim", url, str(jobs), str(idle)) as claimer:
+            burnt = (await claimer.line())["burnt"]  # it has waited in vain, and goes on waiting
+            async with started("the producer", *program, "produce", url, str(jobs), "0") as producer:
+                produced = (await producer.line())["jobs"]
+            claimed = (await claimer.line())["claimed"]
         prove_once(run, [id for id, _ in claimed], jobs)
         async with opened("sqlite", folder) as store:
             await prove_log(run, store, "pickup", jobs)
-    # The claim may come back before the enqueue does: then there was nothing to wait for.
-    told = [1e3 * max(0.0, at - acknowledged[id][1]) for id, at in claimed]
-    asked = [1e3 * (at - acknowledged[id][0]) for id, at in claimed]
-    return Turn(told, asked, burnt)
+    return Turn.of(produced, claimed)._replace(burnt=burnt)
 
 
-@asynccontextmanager
-async def _started(role: str, url: str, jobs: int, idle: float) -> AsyncIterator[Process]:
-    command = (sys.executable, "-m", "bench.processes", role, url, str(jobs), str(idle))
-    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, cwd=ROOT, limit=1 << 24)
-    try:
-        yield process
-        if await process.wait():
-            raise Broken("a process of the pickup case failed")
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-async def _line(process: Process) -> dict[str, Any]:
-    assert process.stdout is not None
-    line = await process.stdout.readline()
-    if not line:
-        raise Broken("a process of the pickup case said nothing")
-    news: dict[str, Any] = json.loads(line)
-    return news
+async def _follower(run: Run, who: Contender, jobs: int) -> Turn:
+    with run.fresh() as folder:
+        async with who.program("follow", folder, jobs) as worker:
+            await worker.line()  # it is ready
+            produced = (await who.ask("produce", folder, jobs))["jobs"]
+            news = await worker.line()
+        prove_numbers(run, who, [number for number, _ in news["handled"]], news["left"], jobs)
+    return Turn.of(produced, news["handled"])
