@@ -9,6 +9,7 @@ import cyclopts
 from dibs import __version__
 from dibs.cli.migrate import migrate
 from dibs.cli.verify import verify
+from dibs.cli.worker import worker
 from dibs.domain.errors import DibsError
 
 commands = cyclopts.App(
@@ -19,6 +20,7 @@ commands = cyclopts.App(
 )
 commands.command(verify)
 commands.command(migrate)
+commands.command(worker)
 
 
 def run(tokens: list[str]) -> int:

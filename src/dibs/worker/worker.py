@@ -88,6 +88,11 @@ class Worker:
         self._hurried = asyncio.Event()  # … and running handlers are not waited for
         self._ran = False
 
+    @property
+    def tasks(self) -> list[str]:
+        """The names of the tasks that it runs."""
+        return list(self._ask.tasks or ())
+
     # Life
 
     async def run(self, *, until_idle: bool = False) -> None:
@@ -131,18 +136,17 @@ class Worker:
             self._hurried.set()
         self._stopped.set()
 
-    def main(self) -> int:
+    def main(self, *, until_idle: bool = False) -> None:
         """Run as this process's only business: until SIGTERM or SIGINT, and not a moment longer at the second one."""
-        asyncio.run(self._main())
-        return 0
+        asyncio.run(self._main(until_idle=until_idle))
 
-    async def _main(self) -> None:
+    async def _main(self, *, until_idle: bool) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signalled, number)
         try:
             async with self.app:
-                await self.run()
+                await self.run(until_idle=until_idle)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
@@ -281,7 +285,7 @@ class Worker:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "concurrency": self.concurrency,
-            "tasks": list(self._ask.tasks or ()),
+            "tasks": self.tasks,
             "queues": None if self._ask.queues is None else list(self._ask.queues),
         }
 

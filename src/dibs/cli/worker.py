@@ -1,0 +1,52 @@
+"""``dibs worker``: run an app's tasks."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from dibs.cli.load import load_app
+from dibs.worker import Worker
+
+logger = logging.getLogger("dibs")
+
+
+def worker(
+    app: Annotated[str, Parameter(help="Where the app is: package.module:app.")],
+    /,
+    *,
+    concurrency: Annotated[int, Parameter(help="How many handlers run at once.")] = 10,
+    import_: Annotated[
+        list[str] | None, Parameter(name="--import", help="A module that defines more of its tasks; may be repeated.")
+    ] = None,
+    queue: Annotated[list[str] | None, Parameter(help="Only jobs of this queue; may be repeated.")] = None,
+    task: Annotated[list[str] | None, Parameter(help="Only jobs of this task; may be repeated.")] = None,
+    prefetch: Annotated[int | None, Parameter(help="How many jobs may be claimed ahead, at the most.")] = None,
+    lease: Annotated[float | None, Parameter(help="Seconds; else each job's own.")] = None,
+    grace: Annotated[float, Parameter(help="Seconds that running handlers may go on after SIGTERM.")] = 30.0,
+    worker_id: Annotated[str | None, Parameter(help="Its name; else made of the host and the process.")] = None,
+    until_idle: Annotated[bool, Parameter(help="End when there is nothing left to do.", negative=())] = False,
+) -> int:
+    """Run the tasks of an app until SIGTERM or Ctrl-C.
+
+    At the first signal it claims nothing more, lets running handlers finish, and gives back the rest; at the second it
+    does not wait for them.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    found = load_app(app, import_ or [])
+    made = Worker(
+        found,
+        worker_id=worker_id,
+        queues=queue,
+        tasks=task,
+        concurrency=concurrency,
+        prefetch=prefetch,
+        lease=lease,
+        grace=grace,
+    )
+    logger.info("worker %s: %s on %r, %d at once", made.worker_id, ", ".join(made.tasks), found, concurrency)
+    made.main(until_idle=until_idle)
+    logger.info("worker %s has stopped", made.worker_id)
+    return 0
