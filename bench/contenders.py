@@ -32,7 +32,7 @@ class Contender(NamedTuple):
         python, env = sys.executable, None
         if self.pins is not None:
             python, env = str(python_of(self.pins)), clean_environment()
-        command = (python, "-m", f"bench.peers.{self.module}", mode, str(folder), str(jobs))
+        command = (python, "-m", self.module, mode, str(folder), str(jobs))
         return started(f"{self.name} ({mode})", *command, env=env)
 
     async def ask(self, mode: str, folder: Path, jobs: int) -> dict[str, Any]:
@@ -41,11 +41,11 @@ class Contender(NamedTuple):
             return await child.line()
 
 
-OURS = Contender("dibs worker,", "dibs_worker")
+OURS = Contender("dibs worker,", "bench.peers.dibs_worker")
 PEERS = (
-    Contender("huey", "huey", "huey", batch=False),
-    Contender("litequeue", "litequeue", "litequeue", share=0.25),  # its cost grows with what waits
-    Contender("persist-queue", "persist_queue", "persist-queue", batch=False, follows=False),
+    Contender("huey", "bench.peers.huey", "huey", batch=False),
+    Contender("litequeue", "bench.peers.litequeue", "litequeue", share=0.25),  # its cost grows with what waits
+    Contender("persist-queue", "bench.peers.persist_queue", "persist-queue", batch=False, follows=False),
 )
 
 

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "dibs"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+PINS = sorted((ROOT / "requirements").glob("*.txt"))
 
 
 def imported(module: Path) -> Iterator[str]:
@@ -25,6 +26,7 @@ def imported(module: Path) -> Iterator[str]:
 
 def test_there_is_a_package() -> None:
     assert MODULES, "the tests below would pass on nothing"
+    assert PINS, "as above"
 
 
 def test_no_file_is_over_500_lines() -> None:
@@ -47,15 +49,17 @@ def test_domain_imports_msgspec_and_the_standard_library_alone() -> None:
     assert outside == {}
 
 
-def test_pins_name_no_place() -> None:
-    pins = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", PINS, ids=lambda file: file.stem)
+def test_pins_name_no_place(file: Path) -> None:
+    pins = file.read_text(encoding="utf-8")
     assert "://" not in pins
     assert not re.search(r"^\s*(-i|-f|-e|--(extra-)?index-url|--find-links|--trusted-host)\b", pins, re.MULTILINE)
     assert not re.search(r"\s@\s", pins), "a requirement by address or path"
 
 
-def test_every_pin_is_exact_and_hashed() -> None:
-    pins = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8")
+@pytest.mark.parametrize("file", PINS, ids=lambda file: file.stem)
+def test_every_pin_is_exact_and_hashed(file: Path) -> None:
+    pins = file.read_text(encoding="utf-8")
     text = re.sub(r"^\s*#.*\n", "", pins, flags=re.MULTILINE).replace("\\\n", " ")
     requirements = [line for line in text.splitlines() if line.strip()]
     assert requirements
