@@ -40,3 +40,17 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = [target for target, _ in LINK.findall(page.read_text()) if "://" not in target]
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
+
+
+def test_the_worker_of_the_page_runs(tmp_path: Path) -> None:
+    """The first snippet is the module, the second enqueues, and the command line is the reader's own."""
+    page = (ROOT / "docs" / "how-to" / "run-a-worker.md").read_text()
+    define, produce, *_ = SNIPPET.findall(page)
+    (tmp_path / "shop.py").write_text(define)
+    (tmp_path / "produce.py").write_text("from shop import *\n" + produce)
+    [command] = re.findall(r"^dibs (worker shop:app .*)$", page, re.MULTILINE)
+    dibs = [sys.executable, "-m", "dibs", *command.split(), "--until-idle"]
+    for argv in ([sys.executable, "produce.py"], dibs):
+        done = subprocess.run(argv, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+        assert done.returncode == 0, done.stderr
+    assert "mailing a@example.org hi under fence 1" in done.stdout

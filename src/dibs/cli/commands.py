@@ -7,6 +7,7 @@ import sys
 import cyclopts
 
 from dibs import __version__
+from dibs.cli.demo import demo
 from dibs.cli.migrate import migrate
 from dibs.cli.verify import verify
 from dibs.cli.worker import worker
@@ -18,6 +19,7 @@ commands = cyclopts.App(
     version=__version__,
     result_action="return_value",
 )
+commands.command(demo)
 commands.command(verify)
 commands.command(migrate)
 commands.command(worker)

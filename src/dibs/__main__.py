@@ -1,0 +1,5 @@
+"""``python -m dibs``: the command line."""
+
+from dibs.cli import main
+
+main()
