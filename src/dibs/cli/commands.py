@@ -8,7 +8,9 @@ import cyclopts
 
 from dibs import __version__
 from dibs.cli.demo import demo
+from dibs.cli.keys import keys
 from dibs.cli.migrate import migrate
+from dibs.cli.serve import serve
 from dibs.cli.verify import verify
 from dibs.cli.worker import worker
 from dibs.domain.errors import DibsError
@@ -23,6 +25,8 @@ commands.command(demo)
 commands.command(verify)
 commands.command(migrate)
 commands.command(worker)
+commands.command(serve)
+commands.command(keys)
 
 
 def run(tokens: list[str]) -> int:

@@ -1,0 +1,85 @@
+"""What Prometheus is told: counted here as it happens, or derived from the store when it is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
+
+from dibs.domain.job import Outcome
+from dibs.domain.retry import SECOND
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dibs.broker.protocol import Broker
+    from dibs.clock import Clock
+
+MEDIA = CONTENT_TYPE_LATEST
+STORE_AGE = 5.0
+"""Seconds for which what was read from the store is shown again: scrapers cost it one look, however many there are."""
+
+_STATES = ("pending", "scheduled", "claimed", "completed", "failed", "cancelled")
+
+
+class Metrics:
+    """The numbers of one server."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._read_at: float | None = None
+        registry = self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "dibs_http_requests", "Requests answered.", ["method", "route", "status"], registry=registry
+        )
+        self._claims = Counter("dibs_claims", "Jobs handed out.", registry=registry)
+        self._settles = Counter("dibs_settles", "Claims ended, by what became of it.", ["outcome"], registry=registry)
+        self._lost = Counter("dibs_lost_leases", "Calls from a holder that was taken over.", registry=registry)
+        self._jobs = Gauge("dibs_queue_jobs", "Jobs of a queue, by state.", ["queue", "state"], registry=registry)
+        self._oldest = Gauge(
+            "dibs_queue_oldest_due_seconds",
+            "For how long the oldest due job has been due.",
+            ["queue"],
+            registry=registry,
+        )
+
+    def answered(self, method: str, route: str, status: int) -> None:
+        """Count a request."""
+        self._requests.labels(method, route, str(status)).inc()
+
+    def claimed(self, jobs: int) -> None:
+        """Count jobs that were handed out."""
+        self._claims.inc(jobs)
+
+    def settled(self, outcomes: Iterable[Outcome]) -> None:
+        """Count claims that were ended, or were not any more."""
+        for outcome in outcomes:
+            self._settles.labels(outcome.value).inc()
+            if outcome is Outcome.LOST:
+                self._lost.inc()
+
+    def extended(self, outcomes: Iterable[Outcome]) -> None:
+        """Count claims that turned out to be lost."""
+        self._lost.inc(sum(outcome is Outcome.LOST for outcome in outcomes))
+
+    async def page(self, broker: Broker) -> bytes:
+        """Write it all down, with what the store says of its queues."""
+        now = self._clock.monotonic()
+        if self._read_at is None or now - self._read_at >= STORE_AGE:
+            self._read_at = now  # before it is read: those who ask meanwhile get what there was
+            await self._read(broker)
+        return generate_latest(self._registry)
+
+    async def _read(self, broker: Broker) -> None:
+        try:
+            queues = await broker.queues()
+        except BaseException:
+            self._read_at = None
+            raise
+        self._jobs.clear()
+        self._oldest.clear()
+        for info in queues:
+            for state in _STATES:
+                self._jobs.labels(info.queue, state).set(getattr(info.counts, state))
+            late = 0 if info.oldest_due_us is None else max(0, self._clock.now() - info.oldest_due_us)
+            self._oldest.labels(info.queue).set(late / SECOND)

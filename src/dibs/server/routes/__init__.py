@@ -1,0 +1,20 @@
+"""The table of routes. Those with a fixed last part come before those where it is an id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.server.routes import about, claim, enqueue, look, operate, settle, workers
+
+if TYPE_CHECKING:
+    from dibs.server.route import Route
+
+ROUTES: tuple[Route, ...] = (
+    *enqueue.ROUTES,
+    *claim.ROUTES,
+    *settle.ROUTES,
+    *workers.ROUTES,
+    *look.ROUTES,
+    *operate.ROUTES,
+    *about.ROUTES,
+)

@@ -1,0 +1,33 @@
+"""What the routes of one server share."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from dibs.server.auth import Keyring
+from dibs.server.limits import Limits
+from dibs.server.metrics import Metrics
+
+if TYPE_CHECKING:
+    from dibs.app import App
+
+
+class State:
+    """The app that is served, who may call it, and what is under way."""
+
+    def __init__(self, app: App, *, auth: bool) -> None:
+        clock = app.runtime.clock
+        self.app = app
+        self.keyring = Keyring(app.runtime.broker, clock) if auth else None
+        self.limits = Limits(clock)
+        self.metrics = Metrics(clock)
+        self.polls: set[asyncio.Task[Any]] = set()
+        self.stopping = False
+        self.openapi = b""
+
+    def stop(self) -> None:
+        """Let claims that wait for a job end now, so that a server can go down without waiting for them."""
+        self.stopping = True
+        for poll in list(self.polls):
+            poll.cancel()

@@ -1,0 +1,189 @@
+"""What clients send. Unknown fields are refused here; values are checked by the broker, as for every other caller."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from dibs.domain.job import Status
+from dibs.domain.settings import MAX_BATCH, MAX_CLAIM
+
+MAX_WAIT = 300
+"""Seconds that a claim may wait: proxies and clients cut longer ones."""
+MAX_LIST = 100
+"""Jobs on one page of a list."""
+
+JobId = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9_.:-]{1,128}$"})]
+Name = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9_.:/-]{1,128}$"})]
+WorkerId = Annotated[str, Meta(extra_json_schema={"pattern": "^[a-zA-Z0-9_-]{1,128}$"})]
+Fence = Annotated[int, Meta(description="As the claim was answered with.", extra_json_schema={"minimum": 1})]
+Token = Annotated[str, Meta(description="As the claim was answered with; proves who holds it.")]
+Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 0})]
+Wait = Annotated[float, Meta(ge=0, le=MAX_WAIT)]
+Fraction = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+AttemptsLeft = Annotated[int, Meta(ge=0, le=999_999, description="Only jobs with attempts < max_attempts − this.")]
+
+
+class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The root of what a client sends."""
+
+
+class Retry(Asked, frozen=True, kw_only=True):
+    """Back-off in seconds: a random time up to min(cap, base · 2^(attempts−1))."""
+
+    base: Seconds = 1.0
+    cap: Seconds = 3600.0
+
+
+class NewTask(Asked, frozen=True, kw_only=True):
+    """One job to be enqueued."""
+
+    task_type: Name
+    params: Any = None
+    id: JobId | None = None
+    queue: Name | None = None
+    priority: int | str | None = None
+    max_attempts: int | None = None
+    delay_seconds: Seconds | None = None
+    scheduled_at: datetime | None = None
+    idempotency_key: str | None = None
+    unique: bool = False
+    unique_key: str | None = None
+    batch_id: str | None = None
+    tags: list[str] = []
+    retry: Retry | None = None
+    timeout_seconds: Seconds | None = None
+    lease_seconds: Seconds | None = None
+
+
+class NewTasks(Asked, frozen=True, kw_only=True):
+    """Up to 1000 jobs, all of them or none."""
+
+    tasks: list[NewTask]
+
+
+class Claiming(Asked, frozen=True, kw_only=True):
+    """A wish to claim."""
+
+    worker_id: WorkerId
+    task_types: list[Name] | None = None
+    queues: list[Name] | None = None
+    max_attempts_remaining: AttemptsLeft | None = None
+    sort_by: Literal["priority", "created_at", "random"] = "priority"
+    sort_order: Literal["asc", "desc"] | None = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_CLAIM)] | None = None
+    lease_seconds: Seconds | None = None
+    wait_seconds: Wait = 0.0
+
+
+class ClaimingOne(Asked, frozen=True, kw_only=True):
+    """A wish to claim just this job."""
+
+    worker_id: WorkerId
+    lease_seconds: Seconds | None = None
+
+
+class Held(Asked, frozen=True, kw_only=True):
+    """The name of one claim: nothing less is enough to extend or settle it."""
+
+    id: JobId
+    fence: Fence
+    lease_token: Token
+
+
+class Completing(Asked, frozen=True, kw_only=True):
+    """How a claim ends: well, with a result; or badly, with an error."""
+
+    fence: Fence
+    lease_token: Token
+    worker_id: WorkerId | None = None
+    success: bool = True
+    result: Any = None
+    error_message: str | None = None
+    error_code: str | None = None
+    is_retryable: bool | None = None
+    retry_in_seconds: Seconds | None = None
+
+
+class Beating(Asked, frozen=True, kw_only=True):
+    """Keep a claim for another lease."""
+
+    fence: Fence
+    lease_token: Token
+    worker_id: WorkerId | None = None
+    progress: Fraction | None = None
+    progress_note: str = ""
+
+
+class Releasing(Asked, frozen=True, kw_only=True):
+    """Give a claim back."""
+
+    fence: Fence
+    lease_token: Token
+    worker_id: WorkerId | None = None
+    delay_seconds: Seconds | None = None
+
+
+class Settling(Completing, frozen=True, kw_only=True):
+    """How one of many claims ends: as for one, or given back with ``release``."""
+
+    id: JobId
+    release: bool = False
+    delay_seconds: Seconds | None = None
+
+
+class SettlingMany(Asked, frozen=True, kw_only=True):
+    """Claims to be ended, each for itself; and what to claim after that, if anything."""
+
+    claims: Annotated[list[Settling], Meta(max_length=MAX_BATCH)]
+    claim: Claiming | None = None
+
+
+class Extending(Held, frozen=True, kw_only=True):
+    """A claim to be kept for another lease."""
+
+    progress: Fraction | None = None
+    progress_note: str = ""
+
+
+class ExtendingMany(Asked, frozen=True, kw_only=True):
+    """Claims to be kept, each for itself."""
+
+    claims: Annotated[list[Extending], Meta(max_length=MAX_BATCH)]
+
+
+class WorkerBeat(Asked, frozen=True, kw_only=True):
+    """A worker is alive, and holds exactly these claims."""
+
+    worker_id: WorkerId
+    metadata: dict[str, Any] | None = None
+    claims: Annotated[list[Extending], Meta(max_length=MAX_BATCH)] = []
+
+
+class WorkerShutdown(Asked, frozen=True, kw_only=True):
+    """A worker leaves, and gives exactly these claims back."""
+
+    claims: Annotated[list[Held], Meta(max_length=MAX_BATCH)] = []
+
+
+class Nothing(Asked, frozen=True, kw_only=True):
+    """An empty object, or no body at all."""
+
+
+class TaskQuery(Asked, frozen=True, kw_only=True):
+    """Which jobs to list. ``status`` may be given several times."""
+
+    status: list[Status] = []
+    task_type: str | None = None
+    queue: str | None = None
+    worker_id: str | None = None
+    batch_id: str | None = None
+    tag: str | None = None
+    q: Annotated[str, Meta(description="A part of the id, or of the params as JSON text.")] | None = None
+    priority_min: int | None = None
+    priority_max: int | None = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIST)] = MAX_LIST
+    cursor: str | None = None
+    sort: Literal["-created_at", "created_at"] = "-created_at"
