@@ -17,6 +17,8 @@ CLEAR = 1000
 class PersistQueue:
     def __init__(self, folder: Path) -> None:
         self._queue = SQLiteAckQueue(str(folder), auto_commit=True)
+        # It takes what SQLite was built with, which is less on some systems.
+        self._queue._putter.execute("PRAGMA synchronous = FULL")  # noqa: SLF001 (it has no setting)
 
     def about(self) -> str:
         return f"persist-queue {library('persist-queue')}: SQLiteAckQueue, auto_commit, WAL, synchronous FULL"
