@@ -10,6 +10,7 @@ from bench.cases.claimers import claimers
 from bench.cases.end_to_end import end_to_end
 from bench.cases.enqueue import enqueue
 from bench.cases.flat import flat
+from bench.cases.http import http
 from bench.cases.pickup import pickup
 from bench.run import Run
 
@@ -26,5 +27,6 @@ CASES = (
     Case("batch", "claim and settle in batches, beside the bare engine", batch),
     Case("enqueue", "enqueue, one at a time, ten at once and in batches, beside the peers", enqueue),
     Case("pickup", "from another process: how soon a job is claimed, and what waiting costs", pickup),
+    Case("http", "claims over HTTP: ten connections to a server process, beside its empty endpoint", http),
     Case("flat", "what a claim costs with a long backlog or history", flat),
 )
