@@ -63,7 +63,7 @@ class Keeper:
         self._start = start
         self._lock = threading.Lock()
         self._bell = Bell(clock)
-        self._held: set[Held] = set()
+        self._held: dict[Held, None] = {}  # in the order in which they came, so that a run can be repeated
         self._running: Handle | None = None
         self._wakes_at = 0.0
 
@@ -71,7 +71,7 @@ class Keeper:
         """Keep a claim from now on; ``since`` is when its lease last began, ``on_lost`` may be called on any thread."""
         held = Held(ref, lease, since + lease / BEATS, on_lost)
         with self._lock:
-            self._held.add(held)
+            self._held[held] = None
             if self._running is None or self._running.done():
                 self._wakes_at = held.due
                 self._running = self._start(self._run())
@@ -83,7 +83,7 @@ class Keeper:
     def drop(self, held: Held) -> None:
         """Keep it no longer. What a beat under way says about it is not heard any more."""
         with self._lock:
-            self._held.discard(held)
+            self._held.pop(held, None)
 
     async def _run(self) -> None:
         while True:
@@ -119,7 +119,7 @@ class Keeper:
                 if outcome is Outcome.BUSY:
                     held.due = self._clock.monotonic() + self._soon(held.lease)
                 elif outcome in {Outcome.LOST, Outcome.MISSING}:
-                    self._held.discard(held)
+                    self._held.pop(held, None)
                     lost.append(held)
                 else:
                     held.due = began + held.lease / BEATS

@@ -102,10 +102,11 @@ class _View:
 
     def finish(self, *, as_json: bool) -> int:
         crew = self._crew
+        seconds = round(time.monotonic() - self._started, 1)
         report = self._app.verify()
-        missing = sum(1 for id in crew.enqueued if self._app.get(id) is None)
+        missing = len(crew.enqueued - {job.id for job in self._app.find(limit=1000)})
         summary: dict[str, Any] = {
-            "seconds": round(time.monotonic() - self._started, 1),
+            "seconds": seconds,
             "enqueued": len(crew.enqueued),
             "claims": crew.claims,
             "double_claims": crew.double_claims,
@@ -117,7 +118,7 @@ class _View:
             print(json.dumps(summary))
         else:
             print(
-                f"{crew.claims:,} claims of {len(crew.enqueued):,} jobs in {summary['seconds']} s, "
+                f"{crew.claims:,} claims of {len(crew.enqueued):,} jobs in {seconds} s, "
                 f"{crew.killed} workers killed: {crew.double_claims} double claims, {missing} jobs lost"
             )
             print(f"the log replayed: {report}")

@@ -48,7 +48,7 @@ class Waiting:
     def __init__(self, clock: Clock, link: Link, snapshot: Callable[[Link, Callable[[Moment], Any]], Any]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._waiters: dict[_Key, set[_Waiter]] = {}
+        self._waiters: dict[_Key, dict[_Waiter, None]] = {}
         self._watcher = _Watcher(self, link, snapshot)
 
     async def wait(
@@ -62,7 +62,7 @@ class Waiting:
         listener = waiter.bell.listen()
         key = (request.queues, request.tasks, request.min_attempts_left, request.order)
         with self._lock:
-            self._waiters.setdefault(key, set()).add(waiter)
+            self._waiters.setdefault(key, {})[waiter] = None
         try:
             if self._clock.threads:
                 self._watcher.wake(self._clock)
@@ -73,8 +73,8 @@ class Waiting:
         finally:
             listener.close()
             with self._lock:
-                waiters = self._waiters.get(key, set())
-                waiters.discard(waiter)
+                waiters = self._waiters.get(key, {})
+                waiters.pop(waiter, None)
                 if not waiters:
                     self._waiters.pop(key, None)
 
