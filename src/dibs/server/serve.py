@@ -39,7 +39,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Server(uvicorn.Server):
     """uvicorn, told to end the claims that wait before it waits for its connections to end."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, started: Callable[[], None] = lambda: None) -> None:
         super().__init__(
             uvicorn.Config(
                 api,
@@ -55,6 +55,7 @@ class Server(uvicorn.Server):
             )
         )
         self._api = api
+        self._tell_started = started
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run_on(self, listening: socket.socket) -> None:
@@ -63,6 +64,11 @@ class Server(uvicorn.Server):
         await self.serve([listening])
         # uvicorn cancels what took too long, but does not wait for it: a claim must be known to be given back.
         await asyncio.gather(*self.server_state.tasks, return_exceptions=True)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so. Signals are listened to by then: whoever is told may send one."""
+        await super().startup(sockets)
+        self._tell_started()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -105,8 +111,8 @@ async def _run(app: App, listening: socket.socket, *, auth: bool, terminal: bool
             await first_key(app, terminal=terminal, say=say)
         await app.runtime.broker().read("ready")  # a store that cannot be opened is told now
         app.runtime.maintain()
-        server = Server(make(app, auth=auth))
-        say(f"dibs serves {app!r} on {_address(listening)}" + ("" if auth else ", to anyone on this machine"))
+        whom = "" if auth else ", to anyone on this machine"
+        server = Server(make(app, auth=auth), lambda: say(f"dibs serves {app!r} on {_address(listening)}{whom}"))
         await server.run_on(listening)
     finally:
         await app.close()
@@ -115,7 +121,10 @@ async def _run(app: App, listening: socket.socket, *, auth: bool, terminal: bool
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        # Answers leave at once. The event loop does this only for sockets that it made itself.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except (OSError, OverflowError) as error:
         raise StoreUnavailable(
             f"cannot listen on {host} port {port}: {error}", hint="Choose another with --host and --port."
