@@ -70,7 +70,7 @@ def parse(body: bytes, headers: dict[bytes, bytes]) -> Any:
     if kind != b"application/json":
         raise WrongContent(f"the Content-Type is {printable(kind.decode('latin-1'))!r}" if kind else "")
     try:
-        return json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_number)
+        return _decoder.decode(body.decode())
     except UnicodeDecodeError as error:
         raise Misfit([Problem("body", f"is not UTF-8: byte {error.start}")]) from None
     except RecursionError:
@@ -92,6 +92,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(text: str) -> NoReturn:
     raise Misfit([Problem("body", f"{text} is not a JSON number")])
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number)
 
 
 def fit(value: Any, kinds: Sequence[type[Any]]) -> Any:
