@@ -53,6 +53,7 @@ class Runtime:
         self.url = url
         self.clock = clock
         self.config = config
+        self.open_store: Callable[[str, Clock], Store] = open_store  # a simulation puts a store of its own here
         self._lock = threading.RLock()
         self._opened = self._nothing()
         _runtimes.add(self)
@@ -80,7 +81,7 @@ class Runtime:
                 for other in [other for other in opened.brokers if other.is_closed()]:
                     del opened.brokers[other]
                 if opened.store is None:
-                    opened.store = open_store(self.url, self.clock)
+                    opened.store = self.open_store(self.url, self.clock)
                     self._take_along(opened)
                 broker = opened.brokers[loop] = LocalBroker(opened.store, self.clock, self.config)
             return broker
