@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import Self
 
 PATIENCE = 30.0
+MAIN = "from dibs.cli import main; main()"
 STARTED = re.compile(r"on (http://\S+:(\d+))")
 
 
 class Serving:
     """``dibs serve`` on a SQLite file in a folder; ``start`` it again on the same port after it has ended."""
 
-    def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
+    def __init__(self, folder: Path, *options: str, port: int = 0, code: str = MAIN) -> None:
         self.folder = folder
         self.file = folder / "jobs.db"
         self.store = f"sqlite:///{self.file}"
         self.port = port
         self.said: list[str] = []
         self._options = options
+        self._code = code
         self.process: subprocess.Popen[str] | None = None
 
     @property
@@ -33,7 +35,7 @@ class Serving:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        command = [sys.executable, "-c", "from dibs.cli import main; main()", "serve", "--store", self.store]
+        command = [sys.executable, "-c", self._code, "serve", "--store", self.store]
         self.process = subprocess.Popen(
             [*command, "--port", str(self.port), *self._options],
             cwd=self.folder,

@@ -166,6 +166,26 @@ def test_what_is_not_http(serving: Serving, data: bytes) -> None:
     assert call(serving, "/api/tasks", {"task_type": "t"})[0] == 201
 
 
+def test_a_connection_that_says_nothing_is_ended(tmp_path: Path) -> None:
+    """As is one that sends its headers too slowly, but not one that sends its second request late."""
+    code = """
+from dibs.server import protocol
+protocol.HEADER_SECONDS = 0.5
+from dibs.cli import main
+main()"""
+    with Serving(tmp_path, "--no-auth", code=code) as serving:
+        with serving.connect() as silent, serving.connect() as slow, serving.connect() as patient:
+            slow.sendall(b"GET / HTTP/1.1\r\nHost:")
+            patient.sendall(request("/api/tasks", {"task_type": "t"}))
+            assert answer(patient)[0] == 201
+            assert silent.recv(1) == b""
+            assert slow.recv(1) == b""
+            patient.sendall(request("/api/tasks", {"task_type": "t"}))
+            assert answer(patient)[0] == 201
+        with poll(serving, wait_seconds=2) as waiting:
+            assert answer(waiting)[0] == 200
+
+
 async def test_cancelled_requests_give_back(tmp_path: Path) -> None:
     """A server that cancels a request task, as uvicorn does with those that take too long."""
     async with dibs.App(f"sqlite:///{tmp_path}/jobs.db") as app:

@@ -16,6 +16,7 @@ from dibs.domain.errors import InvalidRequest, Problem, StoreUnavailable
 from dibs.server import keys
 from dibs.server.api import make
 from dibs.server.auth import is_loopback
+from dibs.server.protocol import Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +45,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 api,
                 lifespan="off",
+                http=Protocol,
                 ws="none",
                 log_config=None,
                 access_log=False,

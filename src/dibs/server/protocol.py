@@ -1,0 +1,63 @@
+"""uvicorn's HTTP protocol, with an end to how much it takes as headers and how long it waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEADERS = 64 * 1024
+"""Bytes of the request line and the headers; about, since they come in pieces."""
+HEADER_SECONDS = 30.0
+"""How long they may take to arrive, and how long a new connection may say nothing."""
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection. Without these limits, whoever sends a header without end fills the memory: no key is needed."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _expecting = True
+    _taken = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._have_headers()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """Begin to wait for the rest of the headers."""
+        super().on_message_begin()
+        self._await_headers()
+
+    def on_headers_complete(self) -> None:
+        """Go on with the request."""
+        self._have_headers()
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come, if it is not too much."""
+        super().data_received(data)
+        if self._expecting:
+            self._taken += len(data)
+            if self._taken > MAX_HEADERS and not self.transport.is_closing():
+                self.send_400_response("The headers are too large.")
+
+    def _await_headers(self) -> None:
+        self._have_headers()
+        self._expecting, self._taken = True, 0
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self._too_slow)
+
+    def _have_headers(self) -> None:
+        self._expecting = False
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_slow(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
