@@ -10,9 +10,10 @@ import argparse
 import json
 import sys
 import time
+from functools import partial
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 
 from dibs.testing.worlds import LARGE, WORLDS, Exploration, explore
 
@@ -29,8 +30,7 @@ def main() -> int:
     for world in (*WORLDS, *LARGE) if args.large else WORLDS:
         disable = args.json or not sys.stderr.isatty()
         with Progress(console=Console(stderr=True), transient=True, disable=disable) as bar:
-            task = bar.add_task(world.name, total=None)
-            found.append(explore(world, told=lambda states: bar.update(task, completed=states)))
+            found.append(explore(world, told=partial(told, bar, bar.add_task(world.name, total=None))))
         if not args.json:
             print(found[-1], flush=True)
     summary = {
@@ -45,6 +45,10 @@ def main() -> int:
     else:
         print(f"{summary['states']:,} states, {summary['steps']:,} steps in {summary['seconds']} s")
     return 0 if summary["ok"] else 1
+
+
+def told(bar: Progress, task: TaskID, states: int) -> None:
+    bar.update(task, completed=states)
 
 
 if __name__ == "__main__":
