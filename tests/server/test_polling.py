@@ -16,6 +16,7 @@ import dibs
 from dibs.broker.protocol import Ask
 from dibs.server import asgi, polling
 from dibs.server.auth import ANYONE
+from dibs.server.reading import Gone
 from dibs.server.route import Call
 from tests.server.process import PATIENCE, Serving
 
@@ -186,18 +187,56 @@ main()"""
             assert answer(waiting)[0] == 200
 
 
+# The same races, one step at a time
+
+
+async def held_up() -> dict[str, Any]:
+    """Receive nothing, for ever."""
+    await asyncio.sleep(PATIENCE)
+    return {}
+
+
+@pytest.mark.parametrize("who", ["client", "request"])
+async def test_a_claim_that_comes_as_its_client_goes_is_given_back(monkeypatch: pytest.MonkeyPatch, who: str) -> None:
+    """In the very turn of the loop in which the claim is made, the client hangs up or the request is cancelled."""
+    gone = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async with dibs.App("memory://") as app:
+        job = await app.enqueue("t")
+        call = Call(asgi(app, auth=False).state, ANYONE, {}, None, None, {}, receive)
+        kind = type(app.runtime.broker())
+        real = kind.claim
+
+        async def claim(self: Any, ask: Ask) -> list[dibs.Job]:
+            jobs: list[dibs.Job] = await real(self, ask)
+            if who == "client":
+                gone.set()
+            else:
+                asyncio.get_running_loop().call_soon(polled.cancel)
+            return jobs
+
+        monkeypatch.setattr(kind, "claim", claim)
+        polled = asyncio.ensure_future(polling.claim(call, Ask(worker_id="w", wait=5)))
+        with pytest.raises(asyncio.CancelledError if who == "request" else Gone):
+            await polled
+        monkeypatch.undo()
+        again = await app.claim("v")
+        assert again is not None
+        assert (again.id, again.fence, again.attempt) == (job.id, 2, 1)
+
+
 async def test_cancelled_requests_give_back(tmp_path: Path) -> None:
     """A server that cancels a request task, as uvicorn does with those that take too long."""
     async with dibs.App(f"sqlite:///{tmp_path}/jobs.db") as app:
         api = asgi(app, auth=False)
 
-        async def receive() -> dict[str, Any]:
-            await asyncio.sleep(PATIENCE)
-            return {"type": "http.disconnect"}
-
         for turn in range(40):
             job = await app.enqueue("t", turn)
-            one = Call(api.state, ANYONE, {}, None, None, {}, receive)
+            one = Call(api.state, ANYONE, {}, None, None, {}, held_up)
             task = asyncio.ensure_future(polling.claim(one, Ask(worker_id="w", wait=5)))
             for _ in range(turn):
                 await asyncio.sleep(0)

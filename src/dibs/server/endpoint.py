@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from dibs.domain.errors import DibsError, Unauthorized
+from dibs.domain.errors import DibsError, StoreUnavailable, Unauthorized
 from dibs.server.auth import ANYONE, check_browser
-from dibs.server.limits import TooMany
 from dibs.server.problems import MEDIA, NoRoute, Unexpected, WrongMethod, problem_of
 from dibs.server.reading import Gone, fit, parse, read_body, read_query
 from dibs.server.route import Call, Reply, encoder
@@ -86,7 +85,7 @@ def refusal(error: DibsError, route: Route | None = None) -> Reply:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if isinstance(error, Unauthorized):
         headers = ((b"www-authenticate", b'Bearer realm="dibs"'),)
-    elif error.http_status == 503 and not isinstance(error, TooMany):  # noqa: PLR2004
+    elif isinstance(error, StoreUnavailable):
         headers = ((b"retry-after", b"1"),)
     return Reply(encoder.encode(problem), problem.status, MEDIA, headers)
 

@@ -39,7 +39,7 @@ async def claim(call: Call, ask: Ask) -> list[Job]:
         if not watch.done():
             watch.cancel()
     # Race: the job came as the client went. It is not sent to no one, but given back
-    # (test_a_client_that_hangs_up_leaves_the_job_to_others).
+    # (test_a_claim_that_comes_as_its_client_goes_is_given_back).
     if watch.done():
         await give_back(call, jobs)
         raise Gone
@@ -55,7 +55,10 @@ async def _watch(call: Call, work: asyncio.Future[list[Job]]) -> None:
 
 
 async def _give_back_if_claimed(call: Call, work: asyncio.Future[list[Job]]) -> None:
-    """Race: this request was cancelled just as its claim had come. The broker knows nothing of that any more."""
+    """Race: this request was cancelled just as its claim had come. The broker knows nothing of that any more.
+
+    (test_a_claim_that_comes_as_its_client_goes_is_given_back)
+    """
     if work.done() and not work.cancelled() and work.exception() is None:
         await give_back(call, work.result())
 
