@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from multiprocessing import get_context
 
+from figures import record
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -39,6 +40,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--draw", action="store_true", help="draw the worlds, whatever became of them")
     parser.add_argument("--json", action="store_true", help="print only the summary, as JSON")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/explanation/guarantees.md")
     args = parser.parse_args()
     plans = [
         Plan(seed=seed, steps=args.steps, store=store_of(args.store, seed))
@@ -67,6 +69,8 @@ def main() -> int:
         "faults": dict(sorted(faults.items())),
         "failing": None if failing is None else str(failing),
     }
+    if args.record and failing is None:
+        record("sim", summary)
     if args.json:
         print(json.dumps(summary))
     else:

@@ -17,10 +17,10 @@ from dibs.testing.sim.loop import SimLoop, Stuck
 STORES = ["memory", "sqlite"]
 
 
-@pytest.mark.parametrize("store", STORES)
-def test_worlds_keep_every_promise(store: str) -> None:
-    for seed in range(1_000_000, 1_000_025):
-        result = simulate(Plan(seed=seed, store=store))
+@pytest.mark.parametrize("first", range(0, 1000, 50))
+def test_a_thousand_worlds_keep_every_promise(first: int) -> None:
+    for seed in range(first, first + 50):
+        result = simulate(Plan(seed=seed, store=STORES[seed % 5 == 0]))
         assert result.ok, draw(shrink(result))
         assert result.steps >= 500
 
