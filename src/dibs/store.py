@@ -12,7 +12,7 @@ your own, run ``dibs.testing.conformance`` against it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -62,6 +62,10 @@ class Refusal(msgspec.Struct, frozen=True):
     job: Job
 
 
+Inserted: TypeAlias = "list[Job] | Refusal | Outcome"
+"""What became of a group of drafts; the only outcome is busy: another transaction is in its way, ask for it alone."""
+
+
 class Written(NamedTuple):
     """What became of a write, and what the job is after it: none if there is no such job, or no longer."""
 
@@ -96,11 +100,12 @@ class Store(Protocol):
         """Tell the time by the store's clock."""
         ...
 
-    async def insert(self, groups: Sequence[Sequence[Draft]], *, connection: Any = None) -> list[list[Job] | Refusal]:
+    async def insert(self, groups: Sequence[Sequence[Draft]], *, connection: Any = None) -> Sequence[Inserted]:
         """Insert each group whole or not at all, its jobs in order.
 
         What ``identify`` calls a duplicate is answered with the first job, ``was_duplicate`` set; a mismatch refuses
-        its group. A later draft of a group sees the earlier ones. Jobs are ordered as they were inserted.
+        its group. A later draft of a group sees the earlier ones. Jobs are ordered as they were inserted. One of several
+        groups may be busy, if another's open transaction is in its way: asked for alone, it waits.
         """
         ...
 

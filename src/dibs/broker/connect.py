@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dibs.domain.errors import InvalidRequest, Problem
+from dibs.domain.errors import InvalidRequest, NotSupported, Problem
 
 if TYPE_CHECKING:
     from dibs.clock import Clock
     from dibs.store import Store
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+]*)://")
-SCHEMES = ("memory://", "sqlite:///")
+SCHEMES = ("memory://", "sqlite:///", "postgresql://")
 
 
 def open_store(url: str, clock: Clock) -> Store:
@@ -27,4 +27,16 @@ def open_store(url: str, clock: Clock) -> Store:
         from dibs.stores.sqlite import from_url
 
         return from_url(url, clock)
+    if scheme in {"postgresql", "postgres"}:
+        return _postgres(url, clock)
     raise InvalidRequest([Problem("url", f"{url!r} names no store that is built in; use {' or '.join(SCHEMES)}…")])
+
+
+def _postgres(url: str, clock: Clock) -> Store:
+    try:
+        from dibs.stores.postgres import from_url
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise NotSupported("PostgreSQL needs asyncpg", hint="pip install 'dibs-queue[postgres]'") from None
+    return from_url(url, clock)

@@ -1,0 +1,60 @@
+"""What PostgreSQL and the network complain about, in dibs's words: once, here."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from dibs.domain.errors import DibsError, SchemaOutdated, StoreUnavailable
+
+FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, EOFError)
+"""All that a driver or a network may raise."""
+
+BROKEN = (asyncpg.InterfaceError, OSError, TimeoutError, EOFError)
+"""What leaves a connection in a state that no one knows."""
+
+AGAIN = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.UniqueViolationError,
+)
+"""Someone else was faster: nothing was written, and asking once more finds what they left."""
+
+_HINTS: list[tuple[type[Exception], str, str]] = [
+    (
+        asyncpg.LockNotAvailableError,
+        "another transaction holds what is needed",
+        "Some transaction has been open for too long: look for one in pg_stat_activity that is idle.",
+    ),
+    (
+        asyncpg.InvalidAuthorizationSpecificationError,
+        "the user or the password is wrong",
+        "Check the URL, and pg_hba.conf on the server.",
+    ),
+    (asyncpg.InvalidCatalogNameError, "there is no such database", "Create it: createdb NAME."),
+    (asyncpg.InsufficientPrivilegeError, "the user may not do that", "Grant it, or use the user that owns the tables."),
+    (asyncpg.TooManyConnectionsError, "the server has no free connection", "Raise max_connections, or use PgBouncer."),
+    (asyncpg.DiskFullError, "the disk is full", "Free some space; dibs goes on by itself then."),
+    (
+        asyncpg.InvalidSQLStatementNameError,
+        "a prepared statement was lost",
+        "Behind PgBouncer in transaction mode add ?prepared=no to the URL.",
+    ),
+    (
+        asyncpg.DuplicatePreparedStatementError,
+        "a prepared statement was there already",
+        "Behind PgBouncer in transaction mode add ?prepared=no to the URL.",
+    ),
+]
+_OUTDATED = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError)
+
+
+def translate(error: BaseException, name: str) -> DibsError:
+    """Say what happened, and what to do about it."""
+    if isinstance(error, _OUTDATED):
+        return SchemaOutdated(f"{name} has not the tables that this version of dibs needs: {error}")
+    for kind, what, hint in _HINTS:
+        if isinstance(error, kind):
+            return StoreUnavailable(f"{name}: {what}: {error}", hint=hint)
+    if isinstance(error, TimeoutError):
+        return StoreUnavailable(f"{name} did not answer in time")
+    return StoreUnavailable(f"{name}: {type(error).__name__}: {error}")

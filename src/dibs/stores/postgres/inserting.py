@@ -1,0 +1,164 @@
+"""Insert: each group whole or not at all; all groups in one statement, if nothing in them is known already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from dibs.domain.transitions import identify
+from dibs.store import Refusal
+from dibs.stores.postgres import rows
+from dibs.stores.postgres.statements import statement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dibs.domain.job import Draft, Job
+    from dibs.stores.postgres.turn import Turn
+
+_INSERT = statement("insert")
+_TAG = statement("insert_tag")
+_NAMED = statement("insert_named")
+_NOW = statement("clock_read")
+_LANE_FIND = statement("lane_find")
+_LANE_ADD = statement("lane_add")
+
+SHORT = "100ms"
+"""How long those wait together who were merged: as long as a transaction of dibs itself may take."""
+
+LaneKey = tuple[str, str, int]
+Lanes = dict[LaneKey, int]
+
+
+class Overtaken(Exception):  # noqa: N818 - it is no error, and reaches no one
+    """Someone else took a name, or removed a lane, a moment ago: nothing was written, and asking again helps."""
+
+
+def keys(drafts: Iterable[Draft]) -> set[LaneKey]:
+    """Name the lanes that drafts go to."""
+    return {(draft.queue, draft.task, draft.priority) for draft in drafts}
+
+
+async def add_lanes(turn: Turn, wanted: set[LaneKey]) -> Lanes:
+    """Find or make lanes. Never in a user's transaction: others would wait for it."""
+    given = list(rows.columns(sorted(wanted), 3))
+    found = await turn.fetch(_LANE_FIND, *given)
+    if len(found) < len(wanted):
+        await turn.fetch(_LANE_ADD, *given)
+        found = await turn.fetch(_LANE_FIND, *given)
+    return {(queue, task, priority): id for id, queue, task, priority in found}
+
+
+def is_plain(groups: Sequence[Sequence[Draft]]) -> bool:
+    """Say whether drafts can be inserted in one statement: no tags, and no name twice."""
+    ids, idempotency, unique, number = set(), set(), set(), 0
+    for group in groups:
+        for draft in group:
+            if draft.terms.tags:
+                return False
+            number += 1
+            ids.add(draft.id)
+            if draft.idempotency_key is not None:
+                if draft.idempotency_key in idempotency:
+                    return False
+                idempotency.add(draft.idempotency_key)
+            if draft.unique_key is not None:
+                if draft.unique_key in unique:
+                    return False
+                unique.add(draft.unique_key)
+    return len(ids) == number
+
+
+async def insert_plain(turn: Turn, groups: Sequence[Sequence[Draft]], lanes: Mapping[LaneKey, int]) -> list[list[Job]]:
+    """Insert all groups at once, if every draft is new; ``Overtaken`` if not, and nothing was written."""
+    now = await _insert(turn, [draft for group in groups for draft in group], lanes, SHORT)
+    return [[draft.job(now) for draft in group] for group in groups]
+
+
+async def insert_group(
+    turn: Turn, group: Sequence[Draft], lanes: Mapping[LaneKey, int], patience: str
+) -> list[Job] | Refusal:
+    """Insert one group, or say why not; ``Overtaken`` if it is to be tried again."""
+    async with turn.transaction():
+        named = await _Named.read(turn, group)
+        jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
+        new: dict[str, Draft] = {}
+        for index, draft in enumerate(group):
+            first, mismatch = named.identify(draft)
+            if first is None:
+                job = draft.job(0)  # the time is known once they are in
+                named.add(job)
+                new[draft.id] = draft
+                jobs.append((job, False))
+            elif mismatch is None:
+                jobs.append((first, True))
+            else:
+                if first.id in new:
+                    [(now,)] = await turn.fetch(_NOW, turn.told)
+                    first = new[first.id].job(now)
+                return Refusal(index, mismatch, first)
+        now = await _insert(turn, list(new.values()), lanes, patience) if new else 0
+        tags = [(draft.id, tag) for draft in new.values() for tag in draft.terms.tags]
+        if tags:
+            await turn.fetch(_TAG, *rows.columns(tags, 2))
+    made = {id: draft.job(now) for id, draft in new.items()}
+    return [replace(made.get(job.id, job), was_duplicate=duplicate) for job, duplicate in jobs]
+
+
+async def _insert(turn: Turn, drafts: Sequence[Draft], lanes: Mapping[LaneKey, int], patience: str) -> int:
+    """Insert new jobs; say when."""
+    terms = rows.TermsWriter()
+    table: list[tuple[Any, ...]] = [
+        (
+            lanes[draft.queue, draft.task, draft.priority], draft.id, draft.delay_us, draft.scheduled_us,
+            draft.max_attempts, draft.terms.lease_us, draft.keep.completed, draft.idempotency_key, draft.unique_key,
+            draft.batch_id, terms.encode(draft.terms, draft.keep), draft.params_json,
+        )
+        for draft in drafts
+    ]  # fmt: skip
+    [(now, _, number, _)] = await turn.fetch(
+        _INSERT, turn.told, patience, list({row[0] for row in table}), *rows.columns(table, 12)
+    )
+    if number < len(drafts):
+        raise Overtaken
+    turn.news |= {(draft.queue, draft.task) for draft in drafts}
+    at: int = now
+    return at
+
+
+class _Named:
+    """The jobs that a group's drafts may name, among those stored and those that come before them in the group."""
+
+    def __init__(self) -> None:
+        self._by: dict[str, dict[str, Job]] = {"id": {}, "key": {}, "unique": {}}
+
+    @classmethod
+    async def read(cls, turn: Turn, group: Sequence[Draft]) -> _Named:
+        named = cls()
+        found = await turn.fetch(
+            _NAMED,
+            [draft.id for draft in group],
+            [draft.idempotency_key for draft in group if draft.idempotency_key is not None],
+            [draft.unique_key for draft in group if draft.unique_key is not None],
+        )
+        for by, *row in found:
+            job = rows.shown(row)
+            named._by[by][{"id": job.id, "key": job.idempotency_key, "unique": job.unique_key}[by] or ""] = job
+        return named
+
+    def identify(self, draft: Draft) -> tuple[Job | None, str | None]:
+        by = self._by
+        return identify(
+            draft,
+            by["id"].get(draft.id),
+            None if draft.idempotency_key is None else by["key"].get(draft.idempotency_key),
+            None if draft.unique_key is None else by["unique"].get(draft.unique_key),
+        )
+
+    def add(self, job: Job) -> None:
+        self._by["id"][job.id] = job
+        if job.idempotency_key is not None:
+            self._by["key"][job.idempotency_key] = job
+        if job.unique_key is not None:
+            self._by["unique"][job.unique_key] = job

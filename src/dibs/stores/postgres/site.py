@@ -1,0 +1,147 @@
+"""What one event loop has of a store: its connections, its listener, and the hints that it sends."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from dibs.domain.errors import DibsError
+from dibs.stores.postgres import migrate
+from dibs.stores.postgres.errors import FAILURES, translate
+from dibs.stores.postgres.pool import Pool
+from dibs.stores.postgres.statements import statement
+from dibs.stores.postgres.turn import Turn
+from dibs.stores.postgres.wake import Herald, Listener, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+
+    from dibs.clock import Clock
+    from dibs.stores.postgres.address import Address
+    from dibs.stores.postgres.turn import Name
+
+logger = logging.getLogger("dibs")
+
+_NOTIFY = statement("notify")
+
+
+class Time:
+    """Where the time comes from: the database, or a clock that a test has put in its place."""
+
+    def __init__(self, clock: Clock) -> None:
+        from dibs.clock import Clock as Real
+
+        self._clock = clock if type(clock).now is not Real.now else None
+
+    def told(self) -> int | None:
+        """Say what to tell the database; none: its own clock rules."""
+        return None if self._clock is None else self._clock.now()
+
+
+class Site:
+    """One event loop's part of a store."""
+
+    def __init__(self, address: Address, time: Time, waiting: Waiting, herald: Herald) -> None:
+        self.address = address
+        self.pool = Pool(address)
+        self.channel = ""  # as long as the schema has not been looked at
+        self._time, self._waiting, self._herald = time, waiting, herald
+        self._listener: Listener | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._end = self._until_the_loop_ends()
+
+    async def begin(self) -> None:
+        """Connect, look at the schema, and see that the loop's end is ours too."""
+        async with self.turn(checked=False) as turn:
+            schema = await migrate.check(turn.connection, self.address.name)
+        self.channel = "dibs_" + hashlib.sha256(schema.encode()).hexdigest()[:32]
+        self._listener = Listener(self.pool, self.channel, self._hear)
+        await anext(self._end)
+
+    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
+        """Close with the loop: it ends its asynchronous generators, and this is one, which waits for that."""
+        try:
+            yield
+        finally:
+            if not self._closed:
+                await self.close()
+
+    @asynccontextmanager
+    async def turn(self, *, checked: bool = True) -> AsyncIterator[Turn]:
+        """Give a connection to one caller; what goes wrong with it is told in dibs's words."""
+        if checked and not self.channel:
+            await self.begin()
+        try:
+            async with self.pool.connection() as connection:
+                yield Turn(connection, self._time.told())
+        except FAILURES as error:
+            raise translate(error, self.address.name) from error
+
+    # Hints
+
+    def _hear(self, payload: str) -> None:
+        elsewhere, names = self._herald.read(payload)
+        if elsewhere:
+            self._waiting.tell(names)
+
+    async def listening(self) -> bool:
+        """Say whether hints of other processes are heard on this loop."""
+        return self.address.listen and self._listener is not None and await self._listener.listening()
+
+    def tell(self, news: Iterable[Name] | None) -> None:
+        """Tell what has been committed: here at once, elsewhere soon."""
+        self._waiting.tell(news)
+        payload, seconds = self._herald.pick(news)
+        if payload is not None:
+            self._send(payload)
+        elif seconds is not None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._send_rest)
+
+    def _send_rest(self) -> None:
+        self._timer = None
+        payload = self._herald.rest()
+        if payload is not None:
+            self._send(payload)
+
+    def _send(self, payload: str) -> None:
+        if not self._closed:
+            task = asyncio.get_running_loop().create_task(self._notify(payload))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _notify(self, payload: str) -> None:
+        try:
+            async with self.turn() as turn:
+                await turn.fetch(_NOTIFY, self.channel, payload)
+        except DibsError as error:
+            logger.debug("could not tell other processes what has come in: %s", error)
+
+    # The end
+
+    async def close(self) -> None:
+        """Send what is still to be sent, and let go of all connections."""
+        if self._closed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._send_rest()
+        self._closed = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+        if self._listener is not None:
+            await self._listener.close()
+        await self.pool.close()
+        if not self._end.ag_running:  # unless it is what closes us
+            await self._end.aclose()
+        await asyncio.sleep(0)  # a connection that was cut is closed in the next turn of the loop
+
+    def terminate(self) -> None:
+        """Cut all connections, without waiting."""
+        if self._listener is not None:
+            self._listener.terminate()
+        self.pool.terminate()

@@ -1,0 +1,32 @@
+-- extend.sql: longer leases, and how far the work has come, for those of these claims that are current.
+-- Race: a claim that was just taken over: compared under the row's lock. A row that another transaction holds is skipped and
+--   told apart, unless what is committed says already that the claim is lost. Index: dibs_job_id, primary key.
+--   Order: told by place.
+WITH moment AS MATERIALIZED (
+  SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
+  FROM dibs_clock
+), asked AS MATERIALIZED (
+  SELECT * FROM unnest($2::text[], $3::bigint[], $4::text[], $5::double precision[], $6::text[]) WITH ORDINALITY
+    AS asked (id, fence, token, progress, note, place)
+), held AS MATERIALIZED (
+  SELECT job.seq, asked.place, asked.progress, asked.note
+  FROM asked JOIN dibs_job AS job ON job.id = asked.id
+  WHERE job.status = 'claimed' AND job.fence = asked.fence AND job.token = asked.token
+  FOR UPDATE OF job SKIP LOCKED
+), extended AS (
+  UPDATE dibs_job AS job SET
+    lease_expires = greatest(job.lease_expires, greatest(moment.now, job.updated) + job.claim_lease),
+    updated = greatest(moment.now, job.updated), progress = coalesce(held.progress, job.progress),
+    progress_note = CASE WHEN held.progress IS NULL THEN job.progress_note ELSE held.note END
+  FROM moment, held WHERE job.seq = held.seq
+  RETURNING held.place
+), kept AS MATERIALIZED (
+  SELECT setval('dibs_clock', greatest(moment.now, (SELECT last_value FROM dibs_clock))) AS at
+  FROM moment WHERE EXISTS (SELECT FROM extended)
+)
+SELECT extended.place, 'applied', kept.at FROM extended LEFT JOIN kept ON true
+UNION ALL
+SELECT asked.place, 'busy', NULL
+FROM asked JOIN dibs_job AS job ON job.id = asked.id
+WHERE job.status = 'claimed' AND job.fence = asked.fence AND job.token = asked.token
+  AND NOT EXISTS (SELECT FROM extended WHERE extended.place = asked.place)

@@ -1,0 +1,8 @@
+-- remove_job.sql: jobs go, with their logs and tags.
+-- Race: none, the rows are locked. Index: primary keys. Order: none.
+WITH tagged AS (
+  DELETE FROM dibs_tag AS tag USING unnest($2::text[], $3::bigint[]) AS gone (tag, job) WHERE tag.tag = gone.tag AND tag.job = gone.job
+), logged AS (
+  DELETE FROM dibs_event WHERE job = ANY ($1::bigint[])
+)
+DELETE FROM dibs_job WHERE seq = ANY ($1::bigint[])

@@ -1,0 +1,100 @@
+"""A user's own connection, inside a transaction that is theirs to commit: asyncpg's, or psycopg's of either kind."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from dibs.domain.errors import NotSupported
+from dibs.stores.postgres.errors import FAILURES
+from dibs.stores.postgres.pool import is_asyncpg
+from dibs.stores.postgres.statements import statement
+from dibs.stores.postgres.turn import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from dibs.stores.postgres.rows import Row
+
+_ABORT = statement("write_abort")
+_NOTIFY = statement("notify")
+
+_UNIQUE_VIOLATION = "23505"
+
+
+def turn(connection: Any, told: int | None) -> Turn:
+    """Make a turn of a user's connection; refuse one that cannot be used."""
+    if is_asyncpg(connection):
+        if not connection.is_in_transaction():
+            raise NotSupported(
+                "connection: no transaction has been begun on it", hint="Use `async with connection.transaction():`."
+            )
+        return Turn(connection, told)
+    if type(connection).__module__.split(".")[0] == "psycopg" and hasattr(connection, "pgconn"):
+        return Turn(_Psycopg(connection), told)
+    raise NotSupported(
+        f"connection: {type(connection).__module__}.{type(connection).__qualname__} cannot be used here",
+        hint="Give a connection of asyncpg or psycopg 3, with a transaction begun, to the database that the jobs are in.",
+    )
+
+
+def failures(connection: Any) -> tuple[type[Exception], ...]:
+    """Say what may be raised by a user's connection."""
+    if is_asyncpg(connection):
+        return FAILURES
+    import psycopg
+
+    return (*FAILURES, psycopg.Error)
+
+
+def is_taken(error: Exception) -> bool:
+    """Say whether someone else took a name a moment ago."""
+    return getattr(error, "sqlstate", None) == _UNIQUE_VIOLATION
+
+
+async def abort(turn: Turn) -> None:
+    """See that a transaction cannot be committed: its claim was lost."""
+    with suppress(Exception):  # that is what it is for
+        await turn.fetch(_ABORT)
+
+
+async def notify(turn: Turn, channel: str, payload: str) -> None:
+    """Tell other processes when the user commits."""
+    await turn.fetch(_NOTIFY, channel, payload)
+
+
+class _Psycopg:
+    """A psycopg connection, blocking or not, with the two methods that a turn needs."""
+
+    def __init__(self, connection: Any) -> None:
+        import psycopg
+        from psycopg.rows import tuple_row
+
+        self._connection = connection
+        self._tuple_row = tuple_row
+        self._errors = psycopg.Error
+        self._waits = isinstance(connection, psycopg.AsyncConnection)
+        if connection.autocommit and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+            raise NotSupported(
+                "connection: no transaction has been begun on it", hint="Use `with connection.transaction():`."
+            )
+
+    async def fetch(self, sql: str, *bindings: Any) -> list[Row]:
+        import psycopg
+
+        if self._waits:
+            cursor: Any = psycopg.AsyncRawCursor(self._connection, row_factory=self._tuple_row)
+            await cursor.execute(sql, bindings or None)
+            return list(await cursor.fetchall()) if cursor.description else []
+        cursor = psycopg.RawCursor(self._connection, row_factory=self._tuple_row)
+        cursor.execute(sql, bindings or None)
+        return list(cursor.fetchall()) if cursor.description else []
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        if self._waits:
+            async with self._connection.transaction():
+                yield
+        else:
+            with self._connection.transaction():
+                yield
