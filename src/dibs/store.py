@@ -12,7 +12,7 @@ your own, run ``dibs.testing.conformance`` against it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -60,10 +60,7 @@ class Refusal(msgspec.Struct, frozen=True):
     index: int
     field: str
     job: Job
-
-
-Inserted: TypeAlias = "list[Job] | Refusal | Outcome"
-"""What became of a group of drafts; the only outcome is busy: another transaction is in its way, ask for it alone."""
+    busy: bool = False  # only for now: another's open transaction may be about to take a name of it
 
 
 class Written(NamedTuple):
@@ -100,12 +97,12 @@ class Store(Protocol):
         """Tell the time by the store's clock."""
         ...
 
-    async def insert(self, groups: Sequence[Sequence[Draft]], *, connection: Any = None) -> Sequence[Inserted]:
+    async def insert(self, groups: Sequence[Sequence[Draft]], *, connection: Any = None) -> list[list[Job] | Refusal]:
         """Insert each group whole or not at all, its jobs in order.
 
         What ``identify`` calls a duplicate is answered with the first job, ``was_duplicate`` set; a mismatch refuses
-        its group. A later draft of a group sees the earlier ones. Jobs are ordered as they were inserted. One of several
-        groups may be busy, if another's open transaction is in its way: asked for alone, it waits.
+        its group. A later draft of a group sees the earlier ones. Jobs are ordered as they were inserted.
+        If another's open transaction is in the way of one of several groups, its refusal may be busy; alone, it waits.
         """
         ...
 

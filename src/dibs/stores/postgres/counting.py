@@ -52,7 +52,7 @@ class Counter:
     async def _shown(self, turn: Turn, queue: str | None, totals: _Totals) -> Counts:
         if max(totals) <= EXACT_COUNT:
             self._full.pop(queue, None)
-            return Counts(*totals, exact=True)
+            return _counts(totals, exact=True)
         now = self._clock.monotonic()
         taken, full = self._full.get(queue, (None, totals))
         if taken is None or abs(now - taken) >= COUNT_AGE:
@@ -63,7 +63,12 @@ class Counter:
             fresh if fresh <= EXACT_COUNT else max(old, EXACT_COUNT + 1)
             for fresh, old in zip(totals, full, strict=True)
         ]
-        return Counts(*shown, exact=False)
+        return _counts(shown, exact=False)
+
+
+def _counts(totals: _Totals, *, exact: bool) -> Counts:
+    pending, scheduled, claimed, completed, failed, cancelled = totals
+    return Counts(pending, scheduled, claimed, completed, failed, cancelled, exact=exact)
 
 
 def _total(lanes: Iterable[Any]) -> _Totals:

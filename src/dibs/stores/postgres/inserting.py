@@ -31,7 +31,7 @@ LaneKey = tuple[str, str, int]
 Lanes = dict[LaneKey, int]
 
 
-class Overtaken(Exception):  # noqa: N818 - it is no error, and reaches no one
+class Overtaken(Exception):
     """Someone else took a name, or removed a lane, a moment ago: nothing was written, and asking again helps."""
 
 

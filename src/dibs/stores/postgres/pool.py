@@ -147,5 +147,6 @@ class Pool:
 def is_asyncpg(connection: Any) -> bool:
     """Say whether a user's connection is asyncpg's, or a pool's stand-in for one."""
     return isinstance(connection, asyncpg.Connection) or (
-        type(connection).__module__.startswith("asyncpg.") and inspect.iscoroutinefunction(getattr(connection, "fetch", None))
+        type(connection).__module__.startswith("asyncpg.")
+        and inspect.iscoroutinefunction(getattr(connection, "fetch", None))
     )

@@ -66,7 +66,7 @@ async def sweep(turn: Turn, limit: int) -> int:
     [(now,)] = await turn.fetch(_NOW, turn.told)
     [(tombstones,)] = await turn.fetch(_TOMBSTONES, now - _DAY, limit)
     [(documents,)] = await turn.fetch(_DOCUMENTS, now, limit)
-    return max(tombstones, documents)
+    return int(max(tombstones, documents))
 
 
 async def remove_lanes(turn: Turn, after: int, limit: int) -> int | None:

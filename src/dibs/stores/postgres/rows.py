@@ -64,9 +64,9 @@ def _read_error(error: bytes | None) -> Error | None:
 def job(row: Row) -> Job:
     """Make a job, lease token and all, of the columns of ``dibs_whole``."""
     (
-        _, _, id, queue, task, params, priority, status, due, attempts, max_attempts, fence, created, updated, terms_json,
-        worker_id, claimed, lease_expires, claim_lease, token, settled_as, idempotency_key, unique_key, batch_id, result,
-        error, progress, progress_note, completed, events, _, _,
+        _, _, id, queue, task, params, priority, status, due, attempts, max_attempts, fence, created, updated,
+        terms_json, worker_id, claimed, lease_expires, claim_lease, token, settled_as, idempotency_key, unique_key,
+        batch_id, result, error, progress, progress_note, completed, events, _, _,
     ) = row  # fmt: skip
     terms, keep = decode_terms(terms_json)
     return Job(
@@ -79,14 +79,15 @@ def job(row: Row) -> Job:
 def claimed(row: Row, token: str) -> Job:
     """Make a job that was claimed just now, of a row of ``claim`` or ``claim_take``."""
     (
-        _, _, _, _, _, _, id, queue, task, params, priority, due, attempts, max_attempts, fence, created, terms_json, now,
-        lease, idempotency_key, unique_key, batch_id, error, progress, progress_note, events, worker_id, lease_expires,
+        _, _, _, _, _, _, id, queue, task, params, priority, due, attempts, max_attempts, fence, created, terms_json,
+        now, lease, idempotency_key, unique_key, batch_id, error, progress, progress_note, events, worker_id,
+        lease_expires,
     ) = row  # fmt: skip
     terms, keep = decode_terms(terms_json)
     return Job(
-        id, queue, task, params, priority, Status.CLAIMED, due, attempts, max_attempts, fence, created, now, terms, keep,
-        worker_id, now, lease_expires, lease, token, None, idempotency_key, unique_key, batch_id, None, _read_error(error),
-        progress, progress_note, None, events,
+        id, queue, task, params, priority, Status.CLAIMED, due, attempts, max_attempts, fence, created, now, terms,
+        keep, worker_id, now, lease_expires, lease, token, None, idempotency_key, unique_key, batch_id, None,
+        _read_error(error), progress, progress_note, None, events,
     )  # fmt: skip
 
 

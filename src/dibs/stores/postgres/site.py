@@ -53,23 +53,29 @@ class Site:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._ending = False
+        self._beginning = asyncio.Lock()
         self._end = self._until_the_loop_ends()
 
     async def begin(self) -> None:
         """Connect, look at the schema, and see that the loop's end is ours too."""
-        async with self.turn(checked=False) as turn:
-            schema = await migrate.check(turn.connection, self.address.name)
-        self.channel = "dibs_" + hashlib.sha256(schema.encode()).hexdigest()[:32]
-        self._listener = Listener(self.pool, self.channel, self._hear)
-        await anext(self._end)
+        async with self._beginning:
+            if self.channel:
+                return
+            async with self.turn(checked=False) as turn:
+                schema = await migrate.check(turn.connection, self.address.name)
+            channel = "dibs_" + hashlib.sha256(schema.encode()).hexdigest()[:32]
+            self._listener = Listener(self.pool, channel, self._hear)
+            await anext(self._end)
+            self.channel = channel
 
     async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
         """Close with the loop: it ends its asynchronous generators, and this is one, which waits for that."""
         try:
             yield
         finally:
-            if not self._closed:
-                await self.close()
+            self._ending = True
+            await self.close()
 
     @asynccontextmanager
     async def turn(self, *, checked: bool = True) -> AsyncIterator[Turn]:
@@ -136,7 +142,7 @@ class Site:
         if self._listener is not None:
             await self._listener.close()
         await self.pool.close()
-        if not self._end.ag_running:  # unless it is what closes us
+        if not self._ending:  # unless it is what closes us
             await self._end.aclose()
         await asyncio.sleep(0)  # a connection that was cut is closed in the next turn of the loop
 

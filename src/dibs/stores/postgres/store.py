@@ -1,4 +1,4 @@
-"""The PostgreSQL store: the protocol, each method a statement or a short transaction on a connection of the caller's loop."""
+"""The PostgreSQL store: the protocol, each method a statement or a short transaction on the caller's own loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import asyncpg
 
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome
-from dibs.store import PAUSED, Capabilities, Written
+from dibs.store import PAUSED, Capabilities, Refusal, Written
 from dibs.stores.postgres import (
     address,
     claiming,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         QueueInfo,
     )
     from dibs.domain.transitions import Write
-    from dibs.store import Audit, Inserted, Refusal
+    from dibs.store import Audit
     from dibs.stores.postgres.turn import Turn
 
 T = TypeVar("T")
@@ -150,11 +150,11 @@ class PostgresStore:
 
     # Insert
 
-    async def insert(self, groups: Sequence[Sequence[Draft]], *, connection: Any = None) -> list[Inserted]:
+    async def insert(self, groups: Sequence[Sequence[Draft]], *, connection: Any = None) -> list[list[Job] | Refusal]:
         """Insert all groups in one statement; if anything stands in the way, each by itself, in order.
 
         A group alone waits for another's open transaction that may be about to take one of its names. Among several it
-        is answered as busy, so that no one waits for a transaction that is not in the way of their own.
+        is refused as busy, so that no one waits for a transaction that is not in the way of their own.
         """
         if connection is not None:
             return [await self._insert_on(connection, group) for group in groups]
@@ -163,14 +163,14 @@ class PostgresStore:
                 return [*await self._insert_plain(groups)]
         if len(groups) == 1:
             return [await self._insert_group(groups[0], _PATIENCE)]
-        answers: list[Inserted] = []
+        answers: list[list[Job] | Refusal] = []
         for group in groups:
             try:
                 answers.append(await self._insert_group(group, inserting.SHORT))
             except StoreUnavailable as error:
                 if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                     raise
-                answers.append(Outcome.BUSY)
+                answers.append(Refusal(0, "id", group[0].job(0), busy=True))
         return answers
 
     async def _insert_plain(self, groups: Sequence[Sequence[Draft]]) -> list[list[Job]]:
@@ -261,7 +261,7 @@ class PostgresStore:
                     answers[at] = answer
             if all(answer.outcome is not Outcome.BUSY for answer in answers) or pause is None:
                 break
-            # The transactions of dibs itself are over in a moment; a user's may take long, and is the caller's to wait for.
+            # Transactions of dibs itself are over in a moment; a user's may take long, and is the caller's to wait for.
             await asyncio.sleep(pause)
         return answers
 
@@ -287,7 +287,9 @@ class PostgresStore:
         except theirs.failures(connection) as error:
             raise translate(error, self._address.name) from error
         stale = (Outcome.LOST, Outcome.MISSING)
-        if any(write.ref is not None and answer.outcome in stale for write, answer in zip(writes, answers, strict=True)):
+        if any(
+            write.ref is not None and answer.outcome in stale for write, answer in zip(writes, answers, strict=True)
+        ):
             await theirs.abort(turn)
         elif turn.news:
             self._places.returned(turn.returned)

@@ -34,7 +34,7 @@ def turn(connection: Any, told: int | None) -> Turn:
         return Turn(_Psycopg(connection), told)
     raise NotSupported(
         f"connection: {type(connection).__module__}.{type(connection).__qualname__} cannot be used here",
-        hint="Give a connection of asyncpg or psycopg 3, with a transaction begun, to the database that the jobs are in.",
+        hint="Give a connection of asyncpg or psycopg 3 to the same database, with a transaction begun.",
     )
 
 

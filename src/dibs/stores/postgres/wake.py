@@ -203,9 +203,9 @@ class Listener:
 
     async def listening(self) -> bool:
         """Say whether hints are heard, after seeing to it."""
-        if self._connection is not None and not self._connection.is_closed():
-            if time.monotonic() - self._asked < _PING_SECONDS:
-                return True
+        alive = self._connection is not None and not self._connection.is_closed()
+        if alive and time.monotonic() - self._asked < _PING_SECONDS:
+            return True
         if self._busy.locked():
             return False
         async with self._busy:
