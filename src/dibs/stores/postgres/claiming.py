@@ -51,6 +51,7 @@ async def _claim_best(turn: Turn, requests: list[ClaimRequest], places: Places) 
     """Claim in one statement, and once more for what others held, or took, that it had counted on."""
     first = requests[0]
     answers: list[list[Job]] = [[] for _ in requests]
+    spare = 0  # candidates beyond what is wanted, as some of them are held by others
     for _ in range(_ROUNDS):
         wanting = [at for at, request in enumerate(requests) if len(answers[at]) < request.limit]
         if not wanting:
@@ -70,6 +71,7 @@ async def _claim_best(turn: Turn, requests: list[ClaimRequest], places: Places) 
             [requests[at].worker_id for at in wanting],
             [requests[at].token for at in wanting],
             [requests[at].lease_us or None for at in wanting],
+            sum(lefts) + spare,
         )
         now, candidates = found[0][0], found[0][1]
         taken = [] if found[0][3] is None else sorted(found, key=_rank)
@@ -79,8 +81,9 @@ async def _claim_best(turn: Turn, requests: list[ClaimRequest], places: Places) 
             answers[at] += [rows.claimed(row, token) for _, row in zip(range(left), rest, strict=False)]
         if first.min_attempts_left <= 1:  # a filter passes jobs by, and then what was taken says nothing about the rest
             places.reached(((row[4], row[11], row[5]) for row in taken), now)
-        if len(taken) >= candidates:
+        if len(taken) >= min(candidates, sum(lefts)):
             break
+        spare = 4 * spare + candidates - len(taken)
     return answers
 
 

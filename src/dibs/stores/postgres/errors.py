@@ -6,18 +6,19 @@ import asyncpg
 
 from dibs.domain.errors import DibsError, SchemaOutdated, StoreUnavailable
 
-FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, EOFError)
+FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError, EOFError)
 """All that a driver or a network may raise."""
 
-BROKEN = (asyncpg.InterfaceError, OSError, TimeoutError, EOFError)
+BROKEN = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError, EOFError)
 """What leaves a connection in a state that no one knows."""
 
 AGAIN = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     asyncpg.UniqueViolationError,
+    asyncpg.InternalClientError,  # the server had said goodbye, and asyncpg sent nothing
 )
-"""Someone else was faster: nothing was written, and asking once more finds what they left."""
+"""Nothing was written: someone else was faster, and asking once more finds what they left; or nothing was sent."""
 
 _HINTS: list[tuple[type[Exception], str, str]] = [
     (

@@ -97,6 +97,8 @@ class Site:
 
     async def listening(self) -> bool:
         """Say whether hints of other processes are heard on this loop."""
+        if not self.channel:
+            await self.begin()
         return self.address.listen and self._listener is not None and await self._listener.listening()
 
     def tell(self, news: Iterable[Name] | None) -> None:

@@ -104,7 +104,7 @@ class PostgresStore:
             return site
 
     async def open(self) -> None:
-        await self._run(reading.now)
+        await self._again(reading.now)
 
     async def close(self) -> None:
         if self._pid != os.getpid():
@@ -146,7 +146,7 @@ class PostgresStore:
         raise StoreUnavailable(f"{self._address.name}: others were faster {_TRIES} times in a row")
 
     async def now(self) -> int:
-        return await self._run(reading.now)
+        return await self._again(reading.now)
 
     # Insert
 
@@ -206,7 +206,7 @@ class PostgresStore:
         """Find the lanes that drafts go to, mostly as this process remembers them. One may be gone: insert looks."""
         wanted = {key for group in groups for key in inserting.keys(group)}
         missing = {key for key in wanted if key not in self._lanes}
-        found = {} if not missing else await self._run(lambda turn: inserting.add_lanes(turn, missing))
+        found = {} if not missing else await self._again(lambda turn: inserting.add_lanes(turn, missing))
         if len(self._lanes) > 10_000:  # noqa: PLR2004 - names without end are not remembered without end
             self._lanes.clear()
         lanes = {**self._lanes, **found}
@@ -303,7 +303,7 @@ class PostgresStore:
         told = self._time.told() is not None
         if not told and time.monotonic() - self._none_late < _NONE_LATE_SECONDS:
             return []
-        found = await self._run(lambda turn: reading.expired(turn, limit))
+        found = await self._again(lambda turn: reading.expired(turn, limit))
         if not found:
             self._none_late = time.monotonic()
         return found
@@ -330,35 +330,35 @@ class PostgresStore:
         await self._waiting.wait(
             request,
             timeout,
-            lambda: self._run(lambda turn: reading.peek(turn, request, self._places.read())),
+            lambda: self._again(lambda turn: reading.peek(turn, request, self._places.read())),
             site.listening,
         )
 
     # Reading
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:
-        return await self._run(lambda turn: reading.get(turn, ids))
+        return await self._again(lambda turn: reading.get(turn, ids))
 
     async def find(self, query: Query) -> tuple[list[Job], int | None]:
-        return await self._run(lambda turn: finding.find(turn, query))
+        return await self._again(lambda turn: finding.find(turn, query))
 
     async def log(self, id: str) -> list[Event]:
-        return await self._run(lambda turn: reading.log(turn, id))
+        return await self._again(lambda turn: reading.log(turn, id))
 
     async def audit(self, cursor: str | None, limit: int) -> Audit:
-        return await self._run(lambda turn: reading.audit(turn, cursor, limit))
+        return await self._again(lambda turn: reading.audit(turn, cursor, limit))
 
     async def counts(self, queue: str | None = None) -> Counts:
-        return await self._run(lambda turn: self._counter.counts(turn, queue))
+        return await self._again(lambda turn: self._counter.counts(turn, queue))
 
     async def queues(self) -> list[QueueInfo]:
-        return await self._run(self._counter.queues)
+        return await self._again(self._counter.queues)
 
     async def read(self, name: str) -> Document | None:
-        return await self._run(lambda turn: registry.read(turn, name))
+        return await self._again(lambda turn: registry.read(turn, name))
 
     async def documents(self, prefix: str) -> list[Document]:
-        return await self._run(lambda turn: registry.documents(turn, prefix))
+        return await self._again(lambda turn: registry.documents(turn, prefix))
 
     async def put(
         self, name: str, value: bytes | None, *, expect: int | None = None, keep_us: int | None = None

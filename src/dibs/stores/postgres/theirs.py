@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _ABORT = statement("write_abort")
 _NOTIFY = statement("notify")
 
+_BEGIN = "SELECT 1"
 _UNIQUE_VIOLATION = "23505"
 
 
@@ -72,9 +73,9 @@ class _Psycopg:
 
         self._connection = connection
         self._tuple_row = tuple_row
-        self._errors = psycopg.Error
+        self._idle = psycopg.pq.TransactionStatus.IDLE
         self._waits = isinstance(connection, psycopg.AsyncConnection)
-        if connection.autocommit and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+        if connection.autocommit and connection.info.transaction_status == self._idle:
             raise NotSupported(
                 "connection: no transaction has been begun on it", hint="Use `with connection.transaction():`."
             )
@@ -92,6 +93,8 @@ class _Psycopg:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
+        if self._connection.info.transaction_status == self._idle:
+            await self.fetch(_BEGIN)  # begins theirs; ours would otherwise be the outermost, and commit at its end
         if self._waits:
             async with self._connection.transaction():
                 yield

@@ -1,6 +1,7 @@
 -- claim.sql: lease the first due jobs of the wanted lanes, to one or several requests that want the same.
 -- Race: two claimers, one job -> FOR UPDATE SKIP LOCKED. Candidates are found without a lock, and each lane then locks
---   exactly its share of them: no more is locked than is leased, and what another claimer holds is passed by.
+--   exactly its share of them: no more is locked than is leased, and what another claimer holds is passed by. Who got less
+--   than there seemed to be asks again, with more candidates ($14) than wanted.
 --   MATERIALIZED: run twice, the subquery would lease more than it returns (test_claim_leases_what_it_returns).
 --   A row that changed a moment ago may be newer than our time, and is never put before it.
 -- Index: dibs_job_pending from the place that a lane is known to be empty up to, dibs_lane_name, then primary keys.
@@ -23,9 +24,9 @@ WITH moment AS MATERIALIZED (
     SELECT job.due, job.seq FROM dibs_job AS job
     WHERE job.lane = lane.id AND job.status = 'pending' AND (job.due, job.seq) >= (lane.due, lane.seq)
       AND job.due <= moment.now AND job.max_attempts - job.attempts >= $6::integer
-    ORDER BY job.due, job.seq LIMIT $5::integer
+    ORDER BY job.due, job.seq LIMIT $14::integer
   ) AS job
-  ORDER BY lane.level, job.due, job.seq LIMIT $5::integer
+  ORDER BY lane.level, job.due, job.seq LIMIT $14::integer
 ), picked AS MATERIALIZED (
   SELECT job.seq, lane.queue, lane.task, lane.priority,
     row_number() OVER (ORDER BY lane.level, job.due, job.seq)::integer AS rank
@@ -38,7 +39,8 @@ WITH moment AS MATERIALIZED (
   ) AS job
 ), leased AS MATERIALIZED (
   SELECT picked.*, ($11::text[])[place] AS worker_id, ($12::text[])[place] AS token, ($13::bigint[])[place] AS lease
-  FROM (SELECT picked.*, width_bucket(picked.rank, $10::integer[]) AS place FROM picked) AS picked
+  FROM (SELECT picked.*, width_bucket(picked.rank, $10::integer[]) AS place FROM picked
+    WHERE picked.rank <= $5::integer) AS picked
 ), taken AS (
   UPDATE dibs_job AS job SET
     status = 'claimed', fence = job.fence + 1, events = job.events + 1, worker_id = leased.worker_id, token = leased.token,

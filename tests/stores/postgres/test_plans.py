@@ -1,0 +1,128 @@
+"""The hot statements walk the indexes they name, with or without statistics, whatever lies around."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from dibs.domain.job import Query, Status
+from dibs.stores.postgres import finding, migrate
+from dibs.stores.postgres.pool import PLANS
+from dibs.stores.postgres.statements import statement
+
+LANES, MANY = 5, 4_000
+NO_PLACES: list[Any] = [[], [], []]
+
+HOT: dict[str, tuple[list[Any], set[str]]] = {
+    "claim": (
+        [None, None, None, -1, 100, 1, *NO_PLACES, [1], ["w"], ["t"], [None], 100],
+        {"dibs_job_pending", "dibs_job_pkey", "dibs_lane_pkey|dibs_lane_name", "dibs_document_pkey"},
+    ),
+    "complete": ([None, ["1"], [1], ["t"], [b""]], {"dibs_job_id", "dibs_job_pkey"}),
+    "extend": ([None, ["1"], [1], ["t"], [0.5], ["n"]], {"dibs_job_id", "dibs_job_pkey"}),
+    "write_find": ([None, ["1"]], {"dibs_job_id", "dibs_lane_pkey"}),
+    "write_job": ([[1], ["x"], [1], [1], [1], [1], ["x"], [1], [1], [0.5], ["x"], [b""], [b""]], {"dibs_job_pkey"}),
+    "expired": ([None, 100], {"dibs_job_leases", "dibs_job_pkey", "dibs_lane_pkey"}),
+    "prune_find": ([0, 100], {"dibs_job_finished", "dibs_lane_pkey|dibs_lane_name"}),
+    "peek": (
+        [None, None, None, 1, *NO_PLACES],
+        {"dibs_job_pending", "dibs_lane_pkey|dibs_lane_name", "dibs_document_pkey"},
+    ),
+    "job_by_id": ([["1"]], {"dibs_job_id", "dibs_lane_pkey"}),
+    "insert_named": (
+        [["1"], ["k"], ["u"]],
+        {"dibs_job_id", "dibs_job_idempotency_key", "dibs_job_unique_key", "dibs_lane_pkey"},
+    ),
+    "remove_job": ([[1], ["t"], [1]], {"dibs_job_pkey", "dibs_event_pkey", "dibs_tag_pkey"}),
+    "tombstone_prune": ([0, 100], {"dibs_tombstone_at", "dibs_tombstone_pkey"}),
+}
+
+
+def literal(value: Any) -> str:
+    """Write a value without a type: PostgreSQL knows which one it needs."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, list):
+        return "'{" + ", ".join(inside(each) for each in value) + "}'"
+    return f"'{value}'"
+
+
+def inside(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return f'"{value.decode() if isinstance(value, bytes) else value}"'
+
+
+async def plan(connection: asyncpg.Connection, sql: str, bindings: list[Any]) -> str:
+    """Explain the plan that is made once and kept."""
+    await connection.execute(f"DEALLOCATE ALL; PREPARE asked AS {sql}")
+    given = ", ".join(map(literal, bindings))
+    return "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE asked({given})"))
+
+
+@pytest.fixture(params=["without statistics", "with statistics"])
+async def connection(url: str, request: pytest.FixtureRequest) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(url, server_settings=PLANS, statement_cache_size=0)
+    await connection.execute(f"""
+        ALTER TABLE dibs_job SET (autovacuum_enabled = off);
+        INSERT INTO dibs_lane (queue, task, priority) SELECT 'q', 't' || n, 0 FROM generate_series(1, {LANES}) AS n;
+        INSERT INTO dibs_job (lane, id, due, first_due, created, updated, max_attempts, lease, kept, terms, params,
+          status, expires, lease_expires, fence, token)
+        SELECT 1 + n % {LANES}, n::text, n, n, n, n, 3, 1, 1, '', '',
+          (ARRAY['pending', 'claimed', 'completed', 'failed'])[1 + n % 4],
+          CASE WHEN n % 4 >= 2 THEN n END, CASE WHEN n % 4 = 1 THEN n END, 1, 't'
+        FROM generate_series(1, {MANY}) AS n;
+        INSERT INTO dibs_event (job, n, event, at, due, fence, attempts)
+        SELECT n, 2, 'claimed', n, n, 1, 0 FROM generate_series(1, {MANY}) AS n;
+    """)
+    if request.param == "with statistics":
+        await connection.execute("ANALYZE")
+    yield connection
+    await connection.execute("ALTER TABLE dibs_job RESET (autovacuum_enabled)")
+    await connection.close()
+
+
+@pytest.mark.parametrize("name", HOT)
+async def test_a_hot_statement_uses_its_indexes(connection: asyncpg.Connection, name: str) -> None:
+    bindings, indexes = HOT[name]
+    text = await plan(connection, statement(name), bindings)
+
+    used = set(re.findall(r"(?:using|on) (dibs_\w+?)(?: on|$| )", text, re.MULTILINE))
+    assert not re.findall(r"Seq Scan on dibs_(?!clock)\w+", text), text
+    assert not [index for index in indexes if not used & set(index.split("|"))], text
+
+
+async def test_a_claim_neither_sorts_nor_filters_what_waits(connection: asyncpg.Connection) -> None:
+    text = await plan(connection, statement("claim"), HOT["claim"][0])
+
+    walks = re.findall(r"Index .*dibs_job_pending on dibs_job .*\n\s+Index Cond: (.*)", text)
+    assert len(walks) == 2
+    assert all("lane = " in walk and "due <= " in walk and "ROW(" in walk for walk in walks), text
+
+
+@pytest.mark.parametrize("query", [
+    Query(), Query(oldest_first=True, cursor=7), Query(batch_id="b"), Query(status=(Status.FAILED,)),
+    Query(queue="q", task="t", q="x", cursor=9),
+])  # fmt: skip
+async def test_find_does_not_sort(connection: asyncpg.Connection, query: Query) -> None:
+    sql, bindings = finding.compose(query, few_pending=False)
+
+    assert "Sort" not in await plan(connection, sql, bindings)
+
+
+def test_every_statement_names_its_race_its_index_and_its_order() -> None:
+    folder = Path(migrate.__file__).parent / "sql"
+    for file in folder.glob("*.sql"):
+        comment = "".join(line for line in file.read_text().splitlines() if line.startswith("--"))
+        assert comment.startswith(f"-- {file.name}: ")
+        assert all(word in comment for word in ("Race:", "Index:", "Order:")), file.name
+
+
+def test_every_statement_is_used() -> None:
+    folder = Path(migrate.__file__).parent
+    code = "".join(file.read_text() for file in folder.glob("*.py"))
+    unused = [file.stem for file in (folder / "sql").glob("*.sql") if f'statement("{file.stem}")' not in code]
+    assert unused == []
