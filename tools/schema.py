@@ -1,23 +1,41 @@
-"""Write schema.sql, what the migrations add up to; with --check, only say whether it is as it should be."""
+"""Write each schema.sql, what its migrations add up to; with --check, only say whether they are as they should be."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import difflib
 import sys
 from pathlib import Path
 
 import apsw
+import asyncpg
 
-from dibs.stores.sqlite import migrate
+from dibs.clock import Clock
+from dibs.stores.postgres import PostgresStore
+from dibs.stores.postgres import migrate as postgres
+from dibs.stores.sqlite import migrate as sqlite
 
-SCHEMA = Path(migrate.__file__).with_name("schema.sql")
+ROOT = Path(__file__).parent.parent
 HEAD = "-- What the migrations add up to. Made by tools/schema.py, for reading and for diffs; nothing runs it.\n"
+
+COLUMNS = """
+  SELECT attname, format_type(atttypid, atttypmod), CASE WHEN attcollation = 950 THEN ' COLLATE "C"' ELSE '' END,
+    CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END, coalesce(' DEFAULT ' || pg_get_expr(adbin, adrelid), ''),
+    CASE attidentity WHEN 'a' THEN ' GENERATED ALWAYS AS IDENTITY' ELSE '' END
+  FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+  WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+RELATIONS = """
+  SELECT oid, relname, relkind::text, coalesce(' WITH (' || array_to_string(reloptions, ', ') || ')', '')
+  FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname LIKE 'dibs%'
+    AND (relkind IN ('r', 'v') OR relname = 'dibs_clock') ORDER BY relname"""
+INDEXES = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = $1 ORDER BY indexrelid::regclass::text"
+KINDS = {"r": "TABLE", "v": "VIEW", "S": "SEQUENCE"}
 
 
 def sqlite_schema() -> str:
     connection = apsw.Connection(":memory:")
-    migrate.migrate(connection, ":memory:", 0)
+    sqlite.migrate(connection, ":memory:", 0)
     found = connection.execute(
         "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name LIKE 'dibs%' "
         "ORDER BY tbl_name, CASE type WHEN 'table' THEN 0 ELSE 1 END, name"
@@ -25,20 +43,47 @@ def sqlite_schema() -> str:
     return HEAD + "".join(f"\n{sql};\n" for (sql,) in found)
 
 
+def postgres_schema() -> str:
+    sys.path.insert(0, str(ROOT))
+    from tests.servers.databases import bare_postgres
+
+    return HEAD + asyncio.run(_describe(bare_postgres("schema")))
+
+
+async def _describe(url: str) -> str:
+    """Tell what the catalogue says, in words that do not depend on the server's version."""
+    await PostgresStore(url, Clock()).migrate()
+    connection = await asyncpg.connect(url)
+    text = ""
+    for oid, name, kind, options in await connection.fetch(RELATIONS):
+        columns = ["".join((f"  {row[0]} ", *row[1:])) for row in await connection.fetch(COLUMNS, oid)]
+        listed = "" if kind == "S" else " (\n" + ",\n".join(columns) + "\n)"
+        text += f"\nCREATE {KINDS[kind]} {name}{listed}{options};\n"
+        for (index,) in await connection.fetch(INDEXES, oid):
+            text += index.replace("public.", "") + ";\n"
+    await connection.close()
+    return text
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if it would have")
     check = parser.parse_args().check
-    wanted = sqlite_schema()
-    found = SCHEMA.read_text("utf-8") if SCHEMA.exists() else ""
+    wanted = {sqlite.__file__: sqlite_schema(), postgres.__file__: postgres_schema()}
+    return max(_settle(Path(module).with_name("schema.sql"), text, check=check) for module, text in wanted.items())
+
+
+def _settle(path: Path, wanted: str, *, check: bool) -> int:
+    found = path.read_text("utf-8") if path.exists() else ""
     if found == wanted:
         return 0
     if not check:
-        SCHEMA.write_text(wanted, "utf-8")
-        print(f"wrote {SCHEMA}")
+        path.write_text(wanted, "utf-8")
+        print(f"wrote {path}")
         return 0
+    name = str(path.relative_to(ROOT))
     diff = difflib.unified_diff(
-        found.splitlines(keepends=True), wanted.splitlines(keepends=True), "schema.sql", "what the migrations give"
+        found.splitlines(keepends=True), wanted.splitlines(keepends=True), name, "what the migrations give"
     )
     sys.stdout.writelines(diff)
     print("run tools/schema.py")

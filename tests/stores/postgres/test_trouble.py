@@ -10,7 +10,7 @@ import pytest
 from dibs.clock import Clock, FakeClock
 from dibs.domain import transitions
 from dibs.domain.errors import StoreUnavailable
-from dibs.domain.job import Extension, Outcome, Status
+from dibs.domain.job import Extension, Outcome, Ref, Status
 from dibs.store import Refusal, Written
 from dibs.stores.postgres import PostgresStore
 from dibs.testing.conformance.builders import (
@@ -127,7 +127,7 @@ async def test_a_row_that_another_transaction_holds_is_busy(store: PostgresStore
             Written(Outcome.APPLIED, Status.COMPLETED),
         ]
         assert await store.extend([Extension(held.ref)]) == [Outcome.BUSY]
-        stale = Extension(transitions.Ref("held", held.fence, "wrong"))
+        stale = Extension(Ref("held", held.fence, "wrong"))
         assert await store.extend([stale]) == [Outcome.LOST]
         assert (await store.write([transitions.cancel("held")]))[0].outcome is Outcome.BUSY
 

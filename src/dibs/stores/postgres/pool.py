@@ -36,6 +36,7 @@ PLANS = {
     "enable_mergejoin": "off",
     "enable_material": "off",
     "enable_memoize": "off",
+    "random_page_cost": "0.01",  # looking up a few is never dearer than walking all, however few those seem to be
     "jit": "off",
 }
 

@@ -1,14 +1,16 @@
 -- claim_pick_oldest.sql: lock the oldest due jobs of the wanted lanes. Costs what it skips, all that is due there.
--- Race: two claimers, one job -> SKIP LOCKED. Index: dibs_job_pending, lane by lane. Order: enqueue order, by sorting.
+-- Race: two claimers, one job -> SKIP LOCKED. Index: dibs_job_pending, lane by lane. Order: enqueue order, by sorting: + 0 keeps the
+--   planner from walking all jobs in that order.
 WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
   FROM dibs_clock
 )
-SELECT job.seq
-FROM moment CROSS JOIN dibs_lane AS lane JOIN dibs_job AS job ON job.lane = lane.id
-WHERE ($2::text[] IS NULL OR lane.queue = ANY ($2)) AND ($3::text[] IS NULL OR lane.task = ANY ($3))
-  AND NOT EXISTS (
-    SELECT FROM dibs_document AS pause
-    WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now))
-  AND job.status = 'pending' AND job.due <= moment.now AND job.max_attempts - job.attempts >= $4::integer
-ORDER BY job.seq LIMIT $5::integer FOR UPDATE OF job SKIP LOCKED
+SELECT job.seq FROM dibs_job AS job
+WHERE job.status = 'pending' AND job.due <= (SELECT moment.now FROM moment)
+  AND job.max_attempts - job.attempts >= $4::integer AND job.lane = ANY (ARRAY(
+    SELECT lane.id FROM moment CROSS JOIN dibs_lane AS lane
+    WHERE ($2::text[] IS NULL OR lane.queue = ANY ($2)) AND ($3::text[] IS NULL OR lane.task = ANY ($3))
+      AND NOT EXISTS (
+        SELECT FROM dibs_document AS pause
+        WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now))))
+ORDER BY job.seq + 0 LIMIT $5::integer FOR UPDATE SKIP LOCKED

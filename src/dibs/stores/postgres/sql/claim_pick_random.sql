@@ -4,11 +4,12 @@ WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
   FROM dibs_clock
 )
-SELECT job.seq
-FROM moment CROSS JOIN dibs_lane AS lane JOIN dibs_job AS job ON job.lane = lane.id
-WHERE ($2::text[] IS NULL OR lane.queue = ANY ($2)) AND ($3::text[] IS NULL OR lane.task = ANY ($3))
-  AND NOT EXISTS (
-    SELECT FROM dibs_document AS pause
-    WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now))
-  AND job.status = 'pending' AND job.due <= moment.now AND job.max_attempts - job.attempts >= $4::integer
-ORDER BY hashint8extended(job.seq, $6::bigint) LIMIT $5::integer FOR UPDATE OF job SKIP LOCKED
+SELECT job.seq FROM dibs_job AS job
+WHERE job.status = 'pending' AND job.due <= (SELECT moment.now FROM moment)
+  AND job.max_attempts - job.attempts >= $4::integer AND job.lane = ANY (ARRAY(
+    SELECT lane.id FROM moment CROSS JOIN dibs_lane AS lane
+    WHERE ($2::text[] IS NULL OR lane.queue = ANY ($2)) AND ($3::text[] IS NULL OR lane.task = ANY ($3))
+      AND NOT EXISTS (
+        SELECT FROM dibs_document AS pause
+        WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now))))
+ORDER BY hashint8extended(job.seq, $6::bigint) LIMIT $5::integer FOR UPDATE SKIP LOCKED

@@ -12,7 +12,7 @@ WITH moment AS MATERIALIZED (
     lease_expires = greatest(moment.now, job.updated) + coalesce($5::bigint, job.lease), settled_as = NULL
   FROM moment CROSS JOIN unnest($2::bigint[]) WITH ORDINALITY AS picked (seq, rank)
   JOIN dibs_job AS old ON old.seq = picked.seq JOIN dibs_lane AS lane ON lane.id = old.lane
-  WHERE job.seq = picked.seq AND job.status = 'pending'
+  WHERE job.seq = picked.seq AND job.status || '' = 'pending'
   RETURNING picked.rank, job.lane, job.seq, job.id, lane.queue, lane.task, job.params, lane.priority, job.due,
     job.attempts, job.max_attempts, job.fence, job.created, job.terms, job.claimed, job.claim_lease, job.idempotency_key,
     job.unique_key, job.batch_id, job.error, job.progress, job.progress_note, job.events, job.worker_id, job.lease_expires

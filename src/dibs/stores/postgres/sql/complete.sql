@@ -17,7 +17,7 @@ WITH moment AS MATERIALIZED (
     status = 'completed', attempts = job.attempts + 1, events = job.events + 1, settled_as = 'completed', error = NULL,
     result = held.result, updated = greatest(moment.now, job.updated), completed = greatest(moment.now, job.updated),
     expires = greatest(moment.now, job.updated) + job.kept
-  FROM moment, held WHERE job.seq = held.seq AND job.status = 'claimed'
+  FROM moment, held WHERE job.seq = held.seq AND job.status || '' = 'claimed'
   RETURNING job.seq, job.id, job.events, job.worker_id, job.fence, job.attempts, job.due, job.lease_expires, job.updated
 ), logged AS (
   INSERT INTO dibs_event (job, n, event, before, after, worker_id, fence, attempts, due, lease_expires, at)
