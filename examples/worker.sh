@@ -22,6 +22,7 @@ id='' handler='' stopping=''
 # post PATH: sends the body on stdin; sets $status, and leaves the answer in $scratch/reply.
 # A claim that waits is called off when we are told to stop: the server then gives back what it may just have got.
 post() {
+  : >"$scratch/status" # here, and not by the call alone: it may be called off before it has begun
   curl -sS -o "$scratch/reply" -w '%{http_code}' -H 'Content-Type: application/json' --data-binary @- \
     --config <(printf 'header = "X-API-Key: %s"\n' "${DIBS_API_KEY:-}") "$url$1" <&0 >"$scratch/status" &
   local call=$!
