@@ -12,7 +12,9 @@ from dibs.stores.sqlite import finding, migrate
 from dibs.stores.sqlite.statements import statement
 
 PENDING = "SEARCH dibs_job USING COVERING INDEX dibs_job_pending (lane=?)"
-QUIET = re.compile(r"json_each|SCAN (asked|gone|picked) |CONSTANT ROW|LIST SUBQUERY|SCALAR SUBQUERY|BLOOM|CO-ROUTINE|SCAN .subq")
+QUIET = re.compile(
+    r"json_each|SCAN (asked|gone|picked) |CONSTANT ROW|LIST SUBQUERY|SCALAR SUBQUERY|BLOOM|CO-ROUTINE|SCAN .subq"
+)
 ONE_JOB = "SEARCH dibs_job USING INTEGER PRIMARY KEY (rowid=?)"
 WHOLE = ["SEARCH job USING INTEGER PRIMARY KEY (rowid=?)", "SEARCH payload USING INTEGER PRIMARY KEY (rowid=?)"]
 
