@@ -49,8 +49,7 @@ async def _run(world: World) -> Report:
     steps = world.fate.step
     items = await read_audit(world.store)
     now = await world.store.now()
-    innocent_us = world.fate.innocent_us
-    world.trouble += world.witness.compare(items, now + 1 if innocent_us < 0 else innocent_us)
+    world.trouble += world.witness.compare(items, world.blamed_us())
     await world.end()
     world.fate.step = steps
     return check(world.history, items, final=not world.trouble, now_us=now, slack_us=0)

@@ -40,7 +40,7 @@ class Fate:
         self.calm = False
         self.over = False
         self.stopped = False  # whether a worker was told to stop: what it gives back may be refused
-        self.innocent_us = -1  # until then nothing had gone wrong that costs a lease; negative: nothing has yet
+        self.blamed_us: dict[str, int] = {}  # since when a process may lose a lease for a reason; '': all of them
         self.trace: list[Moment] = []
         luck = Luck(plan.seed, 0)
         self._rate = luck.choice((0.0, 0.01, 0.03, 0.1, 0.25))
@@ -53,10 +53,9 @@ class Fate:
         """Put down what happened."""
         self.trace.append(Moment(round(self.loop.now, 6), process, what, fault, self.step))
 
-    def blame(self) -> None:
-        """Note that from now on a lease may run out for a reason."""
-        if self.innocent_us < 0:
-            self.innocent_us = self.clock.now()
+    def blame(self, process: str) -> None:
+        """Note that from now on this process may lose a lease, and for a reason."""
+        self.blamed_us.setdefault(process, self.clock.now())
 
     def next(self) -> Luck:
         """Begin a step; give its luck."""
@@ -72,9 +71,10 @@ class Fate:
 
     def jump(self, luck: Luck) -> None:
         """Set the machine's clock, forward or back."""
+        before = self.clock.now()
         self.clock.skew_us += round(luck.uniform(-_HOUR, _HOUR))
         self._highest_skew_us = max(self.clock.skew_us, self._highest_skew_us)
-        self.innocent_us = min(self.innocent_us, self.clock.now())  # as what follows may be told to be earlier
+        self.blamed_us[""] = min(before, self.clock.now(), self.blamed_us.get("", before))
 
     def fault(self, luck: Luck) -> Fault | None:
         """Draw what goes wrong in this step, if anything."""
@@ -117,7 +117,7 @@ class Process:
         """Die, in the middle of anything: nothing that is asked from now on is done or answered."""
         if not self.dead:
             self.dead = True
-            self.fate.blame()
+            self.fate.blame(self.name)
             self._on_crash(self)
 
     async def alive(self) -> None:
@@ -169,7 +169,7 @@ class Wire:
             await asyncio.sleep(delay)
         if fault is not None:
             if _costs_a_lease(fault, name, stopped=fate.stopped):
-                fate.blame()
+                fate.blame(process.name)
             await self._before(fault, luck)
         await process.alive()
         if fault in {Fault.CRASHED_WITHIN, Fault.FULL} and name in _WRITES:

@@ -38,9 +38,9 @@ class World:
         self.loop = loop
         self.clock = SimClock(loop, plan.random("store"))
         self.fate = Fate(plan, loop, self.clock)
-        self.history = History(clock=lambda: round(loop.now * 1e9))
+        self.history = History(clock=self._nanoseconds)
         self.trouble: list[str] = []
-        self.witness = Witness()
+        self.witness = Witness(self.history, self._nanoseconds)
         self._open_store = open_store
         self.store = open_store(self.clock)
         self._tasks: list[asyncio.Task[None]] = []
@@ -52,6 +52,9 @@ class World:
         self._backlog = luck.choice((1, 2, 5, 20))  # producers rest while so many are unfinished
         self._lease = luck.choice((0.5, 1.0, 3.0))
         self._names = luck.random() < 0.3  # whether a worker comes back under its predecessor's name
+
+    def _nanoseconds(self) -> int:
+        return round(self.loop.now * 1e9)
 
     async def run(self) -> None:
         """Begin, let misfortune have its way, and wait until all is worked off."""
@@ -92,6 +95,10 @@ class World:
         except Exception as error:  # noqa: BLE001 - whatever it is, it should not have come so far
             self.trouble.append(f"someone ended with {error!r}")
 
+    def blamed_us(self) -> dict[str, int]:
+        """Say since when each worker, or all of them (""), may have lost a lease for a reason."""
+        return {_worker_id(name): at for name, at in self.fate.blamed_us.items()}
+
     # Processes
 
     def _process(self, name: str) -> Process:
@@ -123,7 +130,7 @@ class World:
         luck = self.plan.random("worker", process.number)
         worker = Worker(
             app,
-            worker_id=process.name.replace(" ", "-").replace(".", "-"),
+            worker_id=_worker_id(process.name),
             concurrency=luck.randint(1, 3),
             lease=self._lease,
             grace=luck.choice((0.0, 1.0, 10.0)),
@@ -261,3 +268,7 @@ class World:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=100)
+
+
+def _worker_id(process: str) -> str:
+    return process.replace(" ", "-").replace(".", "-")
