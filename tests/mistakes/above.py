@@ -51,15 +51,15 @@ BROKER = [
         "simulator, memory",
     ),
     Mistake(
-        "a lease that ran out is released by name, and the name is not known",
-        6,
-        "poison pill",
+        "the reaper loses what it found",
+        5,
+        "stuck for ever",
         "broker",
         (
             Edit(
                 f"{_REAPER}._reap",
-                "transitions.expire(job, self._clock.random)",
-                "transitions.Write(job.id, 'released', 'pending', transitions.Ref(job.id, job.fence, job.lease_token))",
+                "await self._store.write([transitions.expire(job, self._clock.random) for job in jobs])",
+                "[]",
             ),
         ),
         "simulator, memory",
