@@ -1,6 +1,7 @@
 """Tasks and a worker in one process. Run it: python examples/worker.py"""
 
 import asyncio
+import logging
 
 import dibs
 
@@ -26,6 +27,7 @@ def thumbnail(path: str) -> str:
 
 
 async def main() -> None:
+    logging.getLogger("dibs").setLevel(logging.ERROR)  # failures are told below
     fetched = await fetch.enqueue("https://example.org", depth=2)  # typed by the function's signature
     small = await thumbnail.enqueue("cat.png")
     wrong = await thumbnail.options(priority="high").enqueue("cat.txt")

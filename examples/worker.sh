@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A worker in bash: claims jobs over HTTP and runs a command for each, with the job's params on its stdin. If the command
-# ends well, what it printed is the job's result; if not, what it said on stderr is the error, and the job is retried.
+# ends well, what it printed is the job's result (as JSON, if it is); if not, what it said on stderr is the error, and the job is retried.
 #
 #   DIBS_API_KEY=dibs_... examples/worker.sh TASK COMMAND [ARGUMENTS]
 #
@@ -11,9 +11,14 @@
 # Needs curl, and python3 to read and write JSON.
 set -euo pipefail
 
+usage='usage: worker.sh TASK COMMAND [ARGUMENTS]'
 url=${DIBS_URL:-http://127.0.0.1:8642}
-task=$1
+task=${1:?$usage}
 shift
+if ! command -v "${1:?$usage}" >/dev/null; then
+  printf 'worker.sh: %s cannot be run\n' "$1" >&2
+  exit 2
+fi
 worker=$(uname -n | tr -c 'a-zA-Z0-9_\n-' '-')-$$
 lease=30
 scratch=$(mktemp -d)
@@ -22,6 +27,7 @@ id='' handler='' stopping=''
 # post PATH: sends the body on stdin; sets $status, and leaves the answer in $scratch/reply.
 # A claim that waits is called off when we are told to stop: the server then gives back what it may just have got.
 post() {
+  : >"$scratch/status" # here, and not by the call alone: it may be called off before it has begun
   curl -sS -o "$scratch/reply" -w '%{http_code}' -H 'Content-Type: application/json' --data-binary @- \
     --config <(printf 'header = "X-API-Key: %s"\n' "${DIBS_API_KEY:-}") "$url$1" <&0 >"$scratch/status" &
   local call=$!
@@ -43,6 +49,11 @@ ending() {
   python3 - "$1" "$scratch/out" "$scratch/err" <<'EOF'
 import json, sys
 code, out, err = int(sys.argv[1]), *(open(name, errors="replace").read() for name in sys.argv[2:])
+if code == 0:
+    try:
+        out = json.loads(out)  # what is JSON is kept as such, anything else as a text
+    except ValueError:
+        pass
 ended = {"success": True, "result": out} if code == 0 else {"success": False, "error_message": err or f"exit {code}"}
 print("," + json.dumps(ended)[1:-1])
 EOF
@@ -81,7 +92,13 @@ settle() {
     if [[ $status == 200 || $status == 4?? ]]; then break; fi
     sleep "$tries"
   done
-  printf '%s: %s %s\n' "$id" "${1##*/}" "$status"
+  local told=${1##*/}
+  if [[ $status == 200 && $told == complete ]]; then
+    told=$(python3 -c "import json, sys; print('failed, will be tried again' if (r := json.load(open(sys.argv[1])))['will_retry'] \
+      else r['task']['status'])" "$scratch/reply")
+  fi
+  printf '%s: %s (%s)\n' "$id" "$told" "$status"
+  if [[ $told == failed* ]]; then tail -n 1 -- "$scratch/err"; fi
   id=''
 }
 

@@ -283,7 +283,11 @@ def test_the_twin_is_as_it_would_be_generated() -> None:
     ("original", "twin", "left_out"),
     [
         (App, SyncApp, {"sync", "task", "tasks", "include"}),
-        (Claim, SyncClaim, {"sync", "lost_event"}),
+        (
+            Claim,
+            SyncClaim,
+            {"sync", "lost_event", "ref", "untouched", "keep", "let_go", "conclude", "disown", "leave"},
+        ),
         (Task, SyncTask, {"sync", "arguments"}),
     ],
 )

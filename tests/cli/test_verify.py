@@ -71,7 +71,7 @@ def test_verify_prints_the_first_event_that_breaks_a_promise(file: Path) -> None
     ("args", "code", "words"),
     [
         (["verify", "--store", "nonsense"], 2, "url"),
-        (["verify", "--store", "sqlite:////no/such/folder/jobs.db"], 8, "no folder"),
+        (["verify", "--store", "sqlite:////no/such/folder/jobs.db"], 5, "no file"),
         (["verifi"], 2, "verify"),
         (["verify", "--jsn"], 2, "--json"),
     ],
@@ -105,3 +105,12 @@ def test_help_names_the_commands(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "verify" in done.stdout
     assert "migrate" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["verify", "keys list", "keys create --name n --scope read", "keys revoke x"])
+def test_a_file_that_is_not_there_is_not_made(tmp_path: Path, command: str) -> None:
+    done = run(*command.split(), "--store", "sqlite:///typo.db", cwd=tmp_path)
+
+    assert done.returncode == 5
+    assert str(tmp_path / "typo.db") in done.stderr
+    assert list(tmp_path.iterdir()) == []

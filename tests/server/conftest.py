@@ -25,7 +25,7 @@ def clock() -> FakeClock:
 @pytest.fixture(params=["memory", "sqlite"])
 async def app(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> AsyncIterator[App]:
     url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
-    async with App(url, clock=clock) as app:
+    async with App(url, clock=clock, reap_every=3600) as app:
         yield app
 
 

@@ -146,6 +146,7 @@ assert not {"starlette", "uvicorn", "prometheus_client", "httpx2"} & set(sys.mod
 
 def test_keys_on_the_command_line(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/jobs.db"
+    run("migrate", "--store", store, cwd=tmp_path)
     made = run(
         "keys", "create", "--name", "mailer", "--scope", "produce", "--scope", "read", "--queue", "mail",
         "--rate", "1000/min", "--expires", "30d", "--json", "--store", store, cwd=tmp_path,
@@ -195,7 +196,9 @@ def test_keys_on_the_command_line(tmp_path: Path) -> None:
     ],
 )
 def test_keys_that_cannot_be(tmp_path: Path, args: list[str], word: str) -> None:
-    done = run("keys", "create", *args, "--store", f"sqlite:///{tmp_path}/jobs.db", cwd=tmp_path)
+    store = f"sqlite:///{tmp_path}/jobs.db"
+    run("migrate", "--store", store, cwd=tmp_path)
+    done = run("keys", "create", *args, "--store", store, cwd=tmp_path)
 
     assert done.returncode == 2
     assert word in (done.stderr + done.stdout).lower()

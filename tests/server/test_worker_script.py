@@ -29,12 +29,13 @@ def start(serving: Serving, *command: str) -> subprocess.Popen[str]:
     return subprocess.Popen([SCRIPT, "shout", *command], env=environment, stdout=subprocess.PIPE, text=True)
 
 
-def stop(worker: subprocess.Popen[str]) -> None:
+def stop(worker: subprocess.Popen[str]) -> str:
     began = time.monotonic()
     worker.send_signal(signal.SIGTERM)
-    worker.communicate(timeout=PATIENCE)
+    said, _ = worker.communicate(timeout=PATIENCE)
     assert worker.returncode == 0
     assert time.monotonic() - began < 10
+    return said
 
 
 def test_the_commands_of_the_page(tmp_path: Path) -> None:
@@ -66,14 +67,18 @@ def test_jobs_are_done_and_failures_told(tmp_path: Path) -> None:
         with app.sync as queue:
             good = queue.enqueue("shout", 'a "quoted" word')
             bad = queue.enqueue("shout", "bad", max_attempts=1)
+            number = queue.enqueue("shout", 7)
             other = queue.enqueue("whisper")
             worker = start(serving, "bash", "-c", SHOUT)
             try:
                 assert queue.wait(good.id, timeout=PATIENCE).result == '"A \\"QUOTED\\" WORD" 1'
                 failed = queue.wait(bad.id, timeout=PATIENCE)
                 assert (failed.status, failed.error and failed.error.message) == ("failed", "no use\n")
+                queue.wait(number.id, timeout=PATIENCE)
             finally:
-                stop(worker)
+                said = stop(worker)
+            assert f"{good.id}: completed (200)" in said
+            assert f"{bad.id}: failed (200)\nno use" in said
             assert queue.get(other.id).attempts == 0  # type: ignore[union-attr]
             assert queue.verify().ok
 
@@ -91,3 +96,20 @@ def test_a_stop_gives_the_job_back(tmp_path: Path) -> None:
             after = queue.get(job.id)
             assert after is not None
             assert (after.status, after.attempts) == ("pending", 0)
+
+
+def test_what_is_json_is_kept_as_such(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving, dibs.App(serving.store).sync as queue:
+        job = queue.enqueue("shout", {"width": 5})
+        worker = start(serving, "cat")
+        try:
+            assert queue.wait(job.id, timeout=PATIENCE).result == {"width": 5}
+        finally:
+            stop(worker)
+
+
+def test_a_command_that_cannot_be_run_is_refused() -> None:
+    for arguments, told in (([], "usage"), (["shout"], "usage"), (["shout", "/no/such/command"], "cannot be run")):
+        done = subprocess.run([SCRIPT, *arguments], check=False, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode != 0
+        assert told in done.stderr

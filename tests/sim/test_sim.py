@@ -26,6 +26,12 @@ def test_a_thousand_worlds_keep_every_promise(first: int) -> None:
 
 
 @pytest.mark.parametrize("store", STORES)
+def test_worlds_are_full_of_jobs(store: str) -> None:
+    reports = [simulate(Plan(seed=seed, store=store)).report for seed in range(20)]
+    assert sum(report.jobs for report in reports if report is not None) > 200, "what an empty world proves is nothing"
+
+
+@pytest.mark.parametrize("store", STORES)
 def test_a_seed_repeats_to_the_byte_in_any_process(store: str) -> None:
     code = f"from dibs.testing.sim import *; print([simulate(Plan(seed=s, store={store!r})).digest for s in range(6)])"
     said = {

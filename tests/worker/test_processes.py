@@ -197,6 +197,25 @@ async def test_kill_under_load(crew: Crew, app: App) -> None:
     assert (report.ok, report.jobs) == (True, len(enqueued))
 
 
+async def test_tasks_of_other_modules_are_imported(crew: Crew, app: App) -> None:
+    job = await app.enqueue("elsewhere", {"a": 1})
+    process = crew.start("--import", "crew_more", "--until-idle")
+    said = await crew.ended(process)
+    assert "elsewhere" in said
+    assert (await app.wait(job.id, 5)).result == 2
+
+
+async def test_only_the_queues_that_are_named(crew: Crew, app: App) -> None:
+    wanted = await app.enqueue("on_loop", {"seconds": 0}, queue="mail")
+    other = await app.enqueue("on_loop", {"seconds": 0})
+    process = crew.start("--queue", "mail", "--queue", "news", "--until-idle", "--worker-id", "mailer")
+    await crew.ended(process)
+    assert (await app.wait(wanted.id, 5)).worker_id == "mailer"
+    left = await app.get(other.id)
+    assert left is not None
+    assert left.status is Status.PENDING
+
+
 async def test_until_idle(crew: Crew, app: App) -> None:
     await app.enqueue_many([NewJob("on_loop", {"seconds": 0}) for _ in range(20)])
     process = crew.start("--until-idle")

@@ -8,6 +8,7 @@ import pytest
 
 import dibs
 from dibs import App, Job, Status, Worker
+from dibs.worker.handling import Handlers
 from tests.worker.conftest import until, until_counts, working
 
 
@@ -188,6 +189,21 @@ async def test_a_lost_lease_cancels_the_handler_and_settles_nothing(app: App, ca
     assert after is not None
     assert (after.status, after.result) == (Status.CANCELLED, None)
     assert "taken over while it ran" in caplog.text
+
+
+async def test_lost_as_it_starts(app: App) -> None:
+    ran: list[str] = []
+
+    @app.task
+    def job() -> None:
+        ran.append("job")
+
+    await job.enqueue()
+    claim = await app.claim("worker")
+    assert claim is not None
+    claim.disown()
+    await Handlers(app.tasks, None).handle(claim, lambda settlement: ran.append(settlement.ending.verb))
+    assert ran == []
 
 
 async def test_a_handler_that_blocks_the_loop_keeps_its_claim(app: App) -> None:

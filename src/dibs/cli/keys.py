@@ -12,6 +12,7 @@ import msgspec
 from cyclopts import Parameter
 
 from dibs.app import App
+from dibs.cli.load import existing, place_of
 from dibs.domain.errors import InvalidRequest, NotFound, Problem
 from dibs.domain.retry import SECOND
 
@@ -42,7 +43,7 @@ def create(
     """Make a key, and print it this once: only a hash of it is kept."""
     from dibs.server import keys as ring
 
-    app = App(store)
+    app = existing(store)
     limit, seconds = _rate(rate), _seconds(expires, app)
 
     async def work() -> ring.Made:
@@ -61,7 +62,8 @@ def create(
         print(_encode({**_shown(made.id, made.key, made.expires_us), "key": made.text}))
     else:
         print(made.text)
-        print("This is shown once; only a hash of it is kept.", file=sys.stderr)
+        where = place_of(app) or app.url
+        print(f"This is shown once; only a hash of it is kept, in {where}.", file=sys.stderr)
     return 0
 
 
@@ -70,7 +72,7 @@ def list_(*, store: Store = None, json: Json = False) -> int:
     """List the keys, without their secrets."""
     from dibs.server import keys as ring
 
-    app = App(store)
+    app = existing(store)
 
     async def work() -> list[ring.Found]:
         return await ring.everything(app.runtime.broker())
@@ -93,7 +95,7 @@ def revoke(id: str, *, store: Store = None) -> int:
     """Revoke a key by its id, the part between the two underscores. Servers forget it within seconds."""
     from dibs.server import keys as ring
 
-    app = App(store)
+    app = existing(store)
 
     async def work() -> bool:
         return await ring.revoke(app.runtime.broker(), id)

@@ -5,9 +5,29 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 
 from dibs.app import App
-from dibs.domain.errors import InvalidRequest, Problem
+from dibs.domain.errors import InvalidRequest, NotFound, Problem
+
+
+def existing(url: str | None) -> App:
+    """Make an app of a store that is there already: a mistyped file is not made, and then found to be empty."""
+    app = App(url)
+    path = place_of(app)
+    if path is not None and not path.exists():
+        raise NotFound(
+            f"there is no file {path}",
+            hint="Name the store with --store or DIBS_STORE; `dibs migrate` makes a new one.",
+        )
+    return app
+
+
+def place_of(app: App) -> Path | None:
+    """Say which file a store is in, if it is in one."""
+    if not app.url.startswith("sqlite:///"):
+        return None
+    return Path(unquote(app.url.removeprefix("sqlite:///"))).absolute()
 
 
 def load_app(target: str, imports: list[str]) -> App:
@@ -34,4 +54,6 @@ def _import(module: str, field: str) -> object:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # it was found, and something that it imports was not: its own traceback says more
         hint = "Modules are looked for from the current folder on."
+        if "." in module:
+            hint += f" Did you mean {':'.join(module.removesuffix('.py').rsplit('.', 1))}?"
         raise InvalidRequest([Problem(field, f"there is no module {error.name!r}. {hint}")]) from None

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import Progress
 
-from dibs.app import App
+from dibs.cli.load import existing
 
 
 def verify(
@@ -22,7 +22,7 @@ def verify(
 
     Exits with 0 if every promise was kept, with 1 if one was broken; the first event that breaks it is printed.
     """
-    with App(store).sync as app:
+    with existing(store).sync as app:
         console = Console(stderr=True)
         with Progress(console=console, transient=True, disable=json or not sys.stderr.isatty()) as bar:
             counts = app.counts()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from dibs.cli.load import load_app
+from dibs.cli.load import load_app, place_of
 from dibs.worker import Worker
 
 logger = logging.getLogger("dibs")
@@ -19,14 +19,16 @@ def worker(
     *,
     concurrency: Annotated[int, Parameter(help="How many handlers run at once.")] = 10,
     import_: Annotated[
-        list[str] | None, Parameter(name="--import", help="A module that defines more of its tasks; may be repeated.")
+        list[str] | None,
+        Parameter(name="--import", help="A module that defines more of its tasks; may be repeated.", negative=()),
     ] = None,
-    queue: Annotated[list[str] | None, Parameter(help="Only jobs of this queue; may be repeated.")] = None,
-    task: Annotated[list[str] | None, Parameter(help="Only jobs of this task; may be repeated.")] = None,
+    queue: Annotated[list[str] | None, Parameter(help="Only jobs of this queue; may be repeated.", negative=())] = None,
+    task: Annotated[list[str] | None, Parameter(help="Only jobs of this task; may be repeated.", negative=())] = None,
     prefetch: Annotated[int | None, Parameter(help="How many jobs may be claimed ahead, at the most.")] = None,
     lease: Annotated[float | None, Parameter(help="Seconds; else each job's own.")] = None,
     grace: Annotated[float, Parameter(help="Seconds that running handlers may go on after SIGTERM.")] = 30.0,
     worker_id: Annotated[str | None, Parameter(help="Its name; else made of the host and the process.")] = None,
+    verbose: Annotated[bool, Parameter(help="Log every job.", negative=())] = False,
     until_idle: Annotated[bool, Parameter(help="End when there is nothing left to do.", negative=())] = False,
 ) -> int:
     """Run the tasks of an app until SIGTERM or Ctrl-C.
@@ -35,6 +37,8 @@ def worker(
     does not wait for them.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    if verbose:
+        logger.setLevel(logging.DEBUG)
     found = load_app(app, import_ or [])
     made = Worker(
         found,
@@ -46,7 +50,9 @@ def worker(
         lease=lease,
         grace=grace,
     )
-    logger.info("worker %s: %s on %r, %d at once", made.worker_id, ", ".join(made.tasks), found, concurrency)
+    tasks, queues = ", ".join(made.tasks), ", ".join(queue) if queue else "all queues"
+    where = place_of(found) or repr(found)
+    logger.info("worker %s runs %s from %s of %s, %d at once", made.worker_id, tasks, queues, where, concurrency)
     made.main(until_idle=until_idle)
-    logger.info("worker %s has stopped", made.worker_id)
+    logger.info("worker %s has stopped; %d given back", made.worker_id, made.given_back)
     return 0

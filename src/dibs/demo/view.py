@@ -49,7 +49,8 @@ class _View:
         self._started = time.monotonic()
 
     def watch(self, end: float, *, kill: bool, terminal: bool, quiet: bool) -> None:
-        next_kill = time.monotonic() + KILL_EVERY
+        every = min(KILL_EVERY, (end - time.monotonic()) / 3)
+        next_kill = time.monotonic() + every
         if not quiet:
             print(f"dibs demo: a server, two producers and {sum(PLACES)} workers on a throw-away SQLite file")
             print(f"  browse  {self._crew.url}/")
@@ -58,7 +59,7 @@ class _View:
             while time.monotonic() < end:
                 time.sleep(0.25 if terminal else 1.0)
                 if kill and time.monotonic() >= next_kill:
-                    next_kill = time.monotonic() + KILL_EVERY
+                    next_kill = time.monotonic() + every
                     self._crew.kill_one()
                 if live is not None:
                     live.update(self._panel(), refresh=True)

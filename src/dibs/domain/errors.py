@@ -146,7 +146,7 @@ class NotClaimable(DibsError):
 
 
 class LeaseLost(DibsError):
-    """The claim was taken over; stop working on the job, its result is not wanted."""
+    """Fence and token do not name the job's current claim: it was taken over, or has ended. Stop working on it."""
 
     code = "lease_lost"
     http_status = 409

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,11 +22,36 @@ async def claim(call: Call, ask: Ask) -> list[Job]:
     state.app.runtime.maintain()
     if state.stopping:
         ask = msgspec.structs.replace(ask, wait=0)
+    jobs = await (_wait(call, ask) if ask.wait else call.broker.claim(ask))
+    # Race: the job came as the client went. It is not sent to no one, but given back
+    # (test_a_claim_that_comes_as_its_client_goes_is_given_back).
+    if _gone(call):
+        await give_back(call, jobs)
+        raise Gone
+    state.metrics.claimed(len(jobs))
+    return jobs
+
+
+def _gone(call: Call) -> bool:
+    """Look whether the client has hung up, without waiting: begin to receive, and go no further."""
+    receiving: Any = call.receive()
+    try:
+        receiving.send(None)
+    except StopIteration as told:
+        return bool(told.value["type"] == "http.disconnect")
+    finally:
+        receiving.close()
+    return False
+
+
+async def _wait(call: Call, ask: Ask) -> list[Job]:
+    """Wait for a job for as long as the client does, and the server."""
+    state = call.state
     work = asyncio.ensure_future(call.broker.claim(ask))
     watch = asyncio.ensure_future(_watch(call, work))
     state.polls.add(work)
     try:
-        jobs = await work
+        return await work
     except asyncio.CancelledError:
         await _give_back_if_claimed(call, work)
         if watch.done():
@@ -38,13 +63,6 @@ async def claim(call: Call, ask: Ask) -> list[Job]:
         state.polls.discard(work)
         if not watch.done():
             watch.cancel()
-    # Race: the job came as the client went. It is not sent to no one, but given back
-    # (test_a_claim_that_comes_as_its_client_goes_is_given_back).
-    if watch.done():
-        await give_back(call, jobs)
-        raise Gone
-    state.metrics.claimed(len(jobs))
-    return jobs
 
 
 async def _watch(call: Call, work: asyncio.Future[list[Job]]) -> None:

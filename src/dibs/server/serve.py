@@ -118,6 +118,7 @@ async def _run(app: App, listening: socket.socket, *, auth: bool, terminal: bool
         await server.run_on(listening)
     finally:
         await app.close()
+    say("dibs has stopped")
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dibs.claim import set_current
 from dibs.domain.errors import Invalid
 from dibs.domain.retry import SECOND
-from dibs.domain.signals import Fail, Signal
+from dibs.domain.signals import Fail, Retry, Signal, Snooze
 from dibs.worker.settling import Settlement, TimedOut, completed, failed, released
 from dibs.worker.threads import Raised, Threads
 
@@ -34,12 +34,15 @@ class Handlers:
 
     async def handle(self, claim: Claim, settle: Callable[[Settlement], None]) -> None:
         """Run the handler of a claim to its end, and tell ``settle`` how the job ends, once. Raises nothing."""
+        if claim.lost:  # Race: lost in the turn of the loop between being started and this (test_lost_as_it_starts)
+            logger.warning("job %r was taken over before it was started", claim.id)
+            return
         set_current(claim)
         task, is_async = self._tasks[claim.task]
         try:
             args, kwargs = task.arguments(claim.params)
         except Invalid as error:
-            settle(_fail(claim, Fail(f"the params do not fit the task any more: {error}", code="invalid_params")))
+            settle(_fail(claim, Fail(f"the params do not fit the task: {error}", code="invalid_params")))
             return
         timeout = claim.job.terms.timeout_us
         limit = None if timeout is None else timeout / SECOND
@@ -65,7 +68,7 @@ class Handlers:
             if scope is not None and scope.expired() and isinstance(error, TimeoutError):
                 error = _timed_out(limit)
             return await _ended(claim, error)
-        return completed(claim, result) if claim.untouched else await _ended(claim, None)
+        return _complete(claim, result) if claim.untouched else await _ended(claim, None)
 
     async def _in_thread(
         self, claim: Claim, function: Callable[[], Any], limit: float | None, settle: Callable[[Settlement], None]
@@ -90,7 +93,7 @@ class Handlers:
         if isinstance(result, Raised):
             settled = await _ended(claim, result.error)
         else:
-            settled = completed(claim, result) if claim.untouched else await _ended(claim, None)
+            settled = _complete(claim, result) if claim.untouched else await _ended(claim, None)
         if settled is not None:
             settle(settled)
 
@@ -141,11 +144,22 @@ def _cancelled_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def _complete(claim: Claim, result: Any) -> Settlement:
+    logger.debug("job %r of task %r is done", claim.id, claim.task)
+    return completed(claim, result)
+
+
 def _fail(claim: Claim, error: BaseException) -> Settlement:
-    if isinstance(error, Signal):
-        logger.info("job %r of task %r: %s: %s", claim.id, claim.task, type(error).__name__, error)
-    else:
-        logger.warning("job %r of task %r failed: %r", claim.id, claim.task, error, exc_info=error)
+    if isinstance(error, Snooze | Retry):  # as it was meant
+        logger.info("job %r of task %r: %s", claim.id, claim.task, error)
+        return failed(claim, error)
+    number, most = claim.attempt, claim.job.max_attempts
+    last = number >= most or isinstance(error, Fail)
+    logger.warning(
+        "job %r of task %r failed, attempt %d of %d, %s: %r",
+        *(claim.id, claim.task, number, most, "for good" if last else "to be tried again", error),
+        exc_info=None if isinstance(error, Signal) else error,
+    )
     return failed(claim, error)
 
 

@@ -87,6 +87,7 @@ class Worker:
         self._stopped = asyncio.Event()  # nothing more is claimed
         self._hurried = asyncio.Event()  # … and running handlers are not waited for
         self._ran = False
+        self.given_back = 0  # jobs that it had not ended when it was stopped
 
     @property
     def tasks(self) -> list[str]:
@@ -153,7 +154,8 @@ class Worker:
 
     def _signalled(self, number: int) -> None:
         again = self._stopped.is_set()
-        logger.info("%s: %s", signal.Signals(number).name, "stopping at once" if again else "finishing what runs")
+        what = "stopping at once" if again else "finishing what runs; once more to stop at once"
+        logger.info("%s: %s", signal.Signals(number).name, what)
         self._stop()
 
     # Fetching
@@ -237,6 +239,8 @@ class Worker:
     def _settle(self, settlement: Settlement) -> None:
         self._pace.count()
         self._settling.add(settlement)
+        if self._stopped.is_set() and settlement.ending.verb == "release":
+            self.given_back += 1
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         claim = self._running.pop(task)
@@ -244,7 +248,7 @@ class Worker:
             logger.error("job %r: the worker itself failed; the lease will run out", claim.id, exc_info=error)
             claim.let_go()
         elif task.cancelled():  # before it began: nothing was done
-            self._settling.add(released(claim))
+            self._settle(released(claim))
         if not self._stopped.is_set():
             self._start()
         self._room_made.set()
@@ -256,7 +260,7 @@ class Worker:
         self._give_back_queue()
         if not self._running:
             return
-        logger.info("waiting up to %g s for %d jobs that run", self.grace, len(self._running))
+        logger.info("waiting up to %g s for what runs: %d", self.grace, len(self._running))
         hurried = asyncio.ensure_future(self._hurried.wait())
         clock = self._runtime.clock
         over = asyncio.ensure_future(clock.sleep(self.grace))
@@ -278,7 +282,7 @@ class Worker:
 
     def _give_back_queue(self) -> None:
         while self._queue:
-            self._settling.add(released(self._queue.popleft()))
+            self._settle(released(self._queue.popleft()))
 
     def _metadata(self) -> dict[str, Json]:
         return {

@@ -7,6 +7,8 @@ from heapq import merge
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from dibs.domain.job import NEVER, ClaimRequest, Order
 from dibs.stores.sqlite import rows
 from dibs.stores.sqlite.desk import Later
@@ -45,33 +47,53 @@ class _Open(NamedTuple):
 
 
 def claim(moment: Moment, requests: Sequence[ClaimRequest]) -> Later[list[list[Job]]]:
-    """Serve each request in turn."""
-    taken = [_take(moment, request, _pick(moment, request)) for request in requests]
-    lanes = {row[1]: moment.lanes[row[1]] for found in taken for row in found}
+    """Serve each request in turn; those that follow each other and want the same are picked for together."""
+    taken: list[list[int]] = []
+    for _, alike in groupby(requests, _wish):
+        taken += _take(moment, list(alike))
+    seqs = [seq for each in taken for seq in each]
+    found = _read(moment, seqs) if seqs else {}
+    lanes = {row[1]: moment.lanes[row[1]] for row in found.values()}
     now = moment.now
 
     def make() -> list[list[Job]]:
         return [
-            [rows.claimed(row, lanes, request.worker_id, request.token, now) for row in found]
-            for request, found in zip(requests, taken, strict=True)
+            [rows.claimed(found[seq], lanes, request.worker_id, request.token, now) for seq in each]
+            for request, each in zip(requests, taken, strict=True)
         ]
 
-    return Later(make, sum(map(len, taken)))
+    return Later(make, len(seqs))
 
 
-def _take(moment: Moment, request: ClaimRequest, seqs: list[int]) -> list[rows.Row]:
-    if not seqs:
-        return []
+def _wish(request: ClaimRequest) -> tuple[object, ...]:
+    """Say which jobs a request wants, and which of them first."""
+    return (request.id, request.queues, request.tasks, request.min_attempts_left, request.order)
+
+
+def _take(moment: Moment, alike: list[ClaimRequest]) -> list[list[int]]:
+    first, *more = alike
+    if more and first.id is None:
+        limit = sum(request.limit for request in alike)
+        picked = _pick(moment, replace(first, limit=limit))
+    else:  # of those who want the same one job, the first has it
+        picked = _pick(moment, first)
+    taken: list[list[int]] = []
+    for request in alike:
+        seqs, picked = picked[: request.limit], picked[request.limit :]
+        taken.append(seqs)
+        if seqs:
+            bindings = (json_array(seqs), request.worker_id, request.token, moment.now, request.lease_us or None)
+            moment.execute(_TAKE, bindings)
+    return taken
+
+
+def _read(moment: Moment, seqs: list[int]) -> dict[int, rows.Row]:
+    """Log what was leased, and read it: afterwards is cheaper than RETURNING, which cannot join the payload."""
     moment.touched = True
-    picked = json_array(seqs)
-    moment.execute(_TAKE, (picked, request.worker_id, request.token, moment.now, request.lease_us or None))
-    moment.execute(_LOG, (picked,))
-    # Reading afterwards is cheaper than RETURNING, which cannot join the payload; it is one transaction either way.
-    found = moment.rows(_READ, picked)
-    moment.places.update([(row[2], row[0]) for row in found])
-    if [row[0] for row in found] != seqs:
-        by_seq = {row[0]: row for row in found}
-        found = [by_seq[seq] for seq in seqs]
+    listed = json_array(seqs)
+    moment.execute(_LOG, (listed,))
+    found = {row[0]: row for row in moment.rows(_READ, listed)}
+    moment.places.update([(row[2], seq) for seq, row in found.items()])
     return found
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dibs.domain import transitions
-from dibs.domain.job import Status
+from dibs.domain.job import Order, Status
 from dibs.domain.retry import SECOND
 from dibs.testing.conformance.base import Suite
 from dibs.testing.conformance.builders import (
@@ -142,6 +142,36 @@ class ClaimSuite(Suite):
         assert [ids(jobs) for jobs in replies] == [ids(drafts[:2]), [], ids(drafts[2:]), []]
         assert {(job.worker_id, job.lease_token) for job in replies[0]} == {("w1", "t1")}
         assert {(job.worker_id, job.lease_token) for job in replies[2]} == {("w3", "t3")}
+
+    @pytest.mark.parametrize("order", [order for order in Order if order is not Order.RANDOM])
+    async def test_claim_of_requests_that_want_the_same(self, store: Store, clock: FakeClock, order: Order) -> None:
+        drafts = [new_job(priority=n % 3, max_attempts=1 + n % 2, lease=7) for n in range(12)]
+        await enqueue(store, *drafts)
+        alike = [one(f"w{n}", limit=1 + n, order=order, min_attempts_left=2, lease=None if n else 5) for n in range(3)]
+
+        replies = await store.claim([*alike, one("last", limit=2, order=order), alike[0]])
+
+        expected = {
+            Order.PRIORITY: [5, 11, 1, 7, 3, 9],
+            Order.PRIORITY_ASC: [3, 9, 1, 7, 5, 11],
+            Order.CREATED_AT: [1, 3, 5, 7, 9, 11],
+            Order.CREATED_AT_DESC: [11, 9, 7, 5, 3, 1],
+        }[order]
+        got = [ids(jobs) for jobs in replies]
+        assert [id for each in got[:3] for id in each] == [drafts[n].id for n in expected]
+        assert [len(each) for each in got] == [1, 2, 3, 2, 0]
+        for request, jobs in zip(alike, replies, strict=False):
+            assert {(job.worker_id, job.lease_token) for job in jobs} == {(request.worker_id, request.token)}
+            lease = 5 if request.lease_us else 7
+            assert {(job.lease_expires_us or 0) - clock.now() for job in jobs} == {lease * SECOND}
+            assert [(await store.log(job.id))[-1].worker_id for job in jobs] == [request.worker_id] * len(jobs)
+
+    async def test_claim_by_id_by_several_at_once_has_one_winner(self, store: Store) -> None:
+        await enqueue(store, new_job("a"), new_job("b"))
+
+        assert [ids(jobs) for jobs in await store.claim([one("w1", id="a"), one("w2", id="a"), one("w3", id="b")])] == [
+            ["a"], [], ["b"],
+        ]  # fmt: skip
 
     async def test_claim_by_queue(self, store: Store) -> None:
         await enqueue(store, *(new_job(q, queue=q) for q in ("a", "b", "c")))

@@ -13,8 +13,11 @@ START: Final = 1_800_000_000 * SECOND
 """When every world begins, by the store's clock."""
 
 
+_MOST_TURNS: Final = 100_000  # of the loop in one and the same moment; more is a loop without end
+
+
 class Stuck(BaseException):
-    """Nothing is left to do, no timer is set, and the world has not ended: someone waits for ever."""
+    """Nothing is left to do, no timer is set, and the world has not ended; or it runs on without time going by."""
 
 
 class _Jump:
@@ -22,9 +25,13 @@ class _Jump:
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
+        self._turns = 0
 
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
+            raise Stuck
+        self._turns = 0 if timeout > 0 else self._turns + 1
+        if self._turns > _MOST_TURNS:
             raise Stuck
         self._loop.now += timeout
         return []

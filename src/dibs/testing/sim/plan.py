@@ -21,7 +21,9 @@ class Fault(StrEnum):
     LATE = "late"  # it arrives, or its answer does, only after leases have run out
     PAUSED = "paused"  # the process stands still for a while
     CRASHED_BEFORE = "crashed before"
+    CRASHED_WITHIN = "crashed within"  # in the midst of a transaction, if the store has such
     CRASHED_AFTER = "crashed after"
+    FULL = "disk full"  # … or its disk was full there, in a store that has one
     JUMPED = "clock jumped"  # forward or back, by up to an hour
 
 
@@ -63,7 +65,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     without: frozenset[int] = frozenset()  # steps whose fault is left out
     workers: int | None = None  # fewer than the seed says
     jobs: int | None = None  # likewise
-    mistake: str | None = None  # a planted one, switched on by the tests alone
 
     def random(self, *about: object) -> Random:
         """Give the luck that goes with one part of the world, so that parts do not disturb each other."""

@@ -49,6 +49,7 @@ async def _run(world: World) -> Report:
     steps = world.fate.step
     items = await read_audit(world.store)
     now = await world.store.now()
+    world.trouble += world.witness.compare(items, world.blamed_us())
     await world.end()
     world.fate.step = steps
     return check(world.history, items, final=not world.trouble, now_us=now, slack_us=0)

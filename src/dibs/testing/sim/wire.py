@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.retry import SECOND
 from dibs.testing.sim.plan import Fault, Luck
 from dibs.testing.sim.result import Moment
+from dibs.testing.sim.trip import Killed, tripped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,6 +39,8 @@ class Fate:
         self.step = 0
         self.calm = False
         self.over = False
+        self.stopped = False  # whether a worker was told to stop: what it gives back may be refused
+        self.blamed_us: dict[str, int] = {}  # since when a process may lose a lease for a reason; '': all of them
         self.trace: list[Moment] = []
         luck = Luck(plan.seed, 0)
         self._rate = luck.choice((0.0, 0.01, 0.03, 0.1, 0.25))
@@ -48,6 +52,10 @@ class Fate:
     def tell(self, process: str, what: str, fault: Fault | None = None) -> None:
         """Put down what happened."""
         self.trace.append(Moment(round(self.loop.now, 6), process, what, fault, self.step))
+
+    def blame(self, process: str) -> None:
+        """Note that from now on this process may lose a lease, and for a reason."""
+        self.blamed_us.setdefault(process, self.clock.now())
 
     def next(self) -> Luck:
         """Begin a step; give its luck."""
@@ -63,8 +71,10 @@ class Fate:
 
     def jump(self, luck: Luck) -> None:
         """Set the machine's clock, forward or back."""
+        before = self.clock.now()
         self.clock.skew_us += round(luck.uniform(-_HOUR, _HOUR))
         self._highest_skew_us = max(self.clock.skew_us, self._highest_skew_us)
+        self.blamed_us[""] = min(before, self.clock.now(), self.blamed_us.get("", before))
 
     def fault(self, luck: Luck) -> Fault | None:
         """Draw what goes wrong in this step, if anything."""
@@ -107,6 +117,7 @@ class Process:
         """Die, in the middle of anything: nothing that is asked from now on is done or answered."""
         if not self.dead:
             self.dead = True
+            self.fate.blame(self.name)
             self._on_crash(self)
 
     async def alive(self) -> None:
@@ -157,8 +168,12 @@ class Wire:
         if (delay := fate.delay(luck)) > 0:
             await asyncio.sleep(delay)
         if fault is not None:
+            if _costs_a_lease(fault, name, stopped=fate.stopped):
+                fate.blame(process.name)
             await self._before(fault, luck)
         await process.alive()
+        if fault in {Fault.CRASHED_WITHIN, Fault.FULL} and name in _WRITES:
+            return await self._trip(method, args, kwargs, int(luck.uniform(1, 12)), killed=fault is not Fault.FULL)
         result = await method(*args, **kwargs)
         if fault is Fault.TWICE and name in _WRITES:
             if name == "claim":  # no one will be told what the second one got
@@ -170,6 +185,23 @@ class Wire:
         if fault is not None:
             await self._after(fault, name, luck)
         await process.alive()
+        return result
+
+    async def _trip(
+        self,
+        method: Callable[..., Awaitable[Any]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        at: int,
+        *,
+        killed: bool,
+    ) -> Any:
+        result = None
+        with suppress(Killed), tripped(self._store, at, killed=killed):
+            result = await method(*args, **kwargs)
+        if killed:
+            self._process.crash()
+        await self._process.alive()
         return result
 
     async def _before(self, fault: Fault, luck: Luck) -> None:
@@ -191,3 +223,12 @@ class Wire:
             self._process.crash()
         elif fault is Fault.LATE:
             await asyncio.sleep(luck.uniform(0.5, 10))
+
+
+def _costs_a_lease(fault: Fault, name: str, *, stopped: bool) -> bool:
+    """Say whether a lease may run out by this. What is refused, or not answered, is asked for again in time."""
+    if fault in {Fault.REFUSED, Fault.FULL}:
+        return stopped and name == "write"  # what no one waits for any more is given back once
+    if fault in {Fault.LOST, Fault.TWICE}:
+        return name == "claim" or (stopped and name == "write")
+    return True

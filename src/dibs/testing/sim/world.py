@@ -17,6 +17,7 @@ from dibs.store import PAUSED
 from dibs.testing.history import History, Recorder, recorded
 from dibs.testing.sim.loop import SimClock, SimLoop
 from dibs.testing.sim.wire import Fate, Process, Wire
+from dibs.testing.sim.witness import Witness
 from dibs.worker import Worker
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ class World:
         self.loop = loop
         self.clock = SimClock(loop, plan.random("store"))
         self.fate = Fate(plan, loop, self.clock)
-        self.history = History(clock=lambda: round(loop.now * 1e9))
+        self.history = History(clock=self._nanoseconds)
         self.trouble: list[str] = []
+        self.witness = Witness(self.history, self._nanoseconds)
         self._open_store = open_store
         self.store = open_store(self.clock)
         self._tasks: list[asyncio.Task[None]] = []
@@ -51,8 +53,12 @@ class World:
         self._lease = luck.choice((0.5, 1.0, 3.0))
         self._names = luck.random() < 0.3  # whether a worker comes back under its predecessor's name
 
+    def _nanoseconds(self) -> int:
+        return round(self.loop.now * 1e9)
+
     async def run(self) -> None:
         """Begin, let misfortune have its way, and wait until all is worked off."""
+        await self.store.open()
         self._begin(self._produce(self._process("producer")))
         if self._luck.random() < 0.5:
             self._begin(self._produce(self._process("producer 2")))
@@ -80,7 +86,18 @@ class World:
         return counts.unfinished == 0
 
     def _begin(self, work: Any) -> None:
-        self._tasks.append(self.loop.create_task(work))
+        self._tasks.append(self.loop.create_task(self._see(work)))
+
+    async def _see(self, work: Any) -> None:
+        """Let no one leave the world unseen: a producer that ends with an error would make it an empty one."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - whatever it is, it should not have come so far
+            self.trouble.append(f"someone ended with {error!r}")
+
+    def blamed_us(self) -> dict[str, int]:
+        """Say since when each worker, or all of them (""), may have lost a lease for a reason."""
+        return {_worker_id(name): at for name, at in self.fate.blamed_us.items()}
 
     # Processes
 
@@ -113,25 +130,20 @@ class World:
         luck = self.plan.random("worker", process.number)
         worker = Worker(
             app,
-            worker_id=process.name.replace(" ", "-").replace(".", "-"),
+            worker_id=_worker_id(process.name),
             concurrency=luck.randint(1, 3),
             lease=self._lease,
             grace=luck.choice((0.0, 1.0, 10.0)),
         )
-        self._begin(self._work(process, worker))
+        self._begin(worker.run())
         if luck.random() < 0.3:
             self.loop.call_later(luck.uniform(0, 20), self._stop_worker, process, worker, place)
-
-    async def _work(self, process: Process, worker: Worker) -> None:
-        try:
-            await worker.run()
-        except DibsError as error:
-            self.trouble.append(f"{process.name} ended: {error!r}")
 
     def _stop_worker(self, process: Process, worker: Worker, place: int) -> None:
         """Replace a worker by another, as a rolling restart does."""
         if not process.dead and not self.fate.over:
             self.fate.tell(process.name, "is told to stop")
+            self.fate.stopped = True
             worker.stop()
             self.loop.call_later(self._luck.uniform(0, 2), self._start_worker, place)
 
@@ -142,7 +154,19 @@ class World:
         async def task(luck: int) -> int:
             draw = self.plan.random("job", luck, current().fence)
             self.fate.tell(process.name, f"runs {luck} under fence {current().fence}")
-            return await self._handle(process, draw)
+            return await self._watch(process, draw)
+
+    async def _watch(self, process: Process, luck: Random) -> int:
+        claim = current()
+        self.witness.begins(claim)
+        try:
+            result = await self._handle(process, luck)
+        except BaseException as error:
+            self.witness.raises(claim, error)
+            raise
+        if not claim.settled:
+            self.witness.completes(claim, result)
+        return result
 
     async def _handle(self, process: Process, luck: Random) -> int:
         await asyncio.sleep(luck.choice((0, 0, 0.01, 0.3, self._lease * 1.5)))
@@ -165,6 +189,7 @@ class World:
         if chance < 0.35:
             await claim.progress(luck.random(), "on the way")
         if chance < 0.4:
+            self.witness.completes(claim, "by itself")
             await claim.complete("by itself")
         return claim.fence
 
@@ -219,6 +244,9 @@ class World:
             await app.resume("other", by="operator")
         else:
             await app.counts()
+            report = await app.verify()  # of a store at work: what it tells is true at any moment
+            if not report.ok:
+                self.trouble.append(f"an operator who verified the store was told: {report}")
 
     async def _resume(self, app: App) -> None:
         while True:
@@ -240,3 +268,7 @@ class World:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=100)
+
+
+def _worker_id(process: str) -> str:
+    return process.replace(" ", "-").replace(".", "-")

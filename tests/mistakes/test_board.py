@@ -1,0 +1,74 @@
+"""Every planted mistake is noticed; without one, nothing is; and no mistake is left behind."""
+
+import inspect
+import sys
+from typing import Any
+
+import pytest
+
+from dibs.domain.audit import PROMISES
+from tests.mistakes.catchers import CATCHERS, Effort, fitting, look
+from tests.mistakes.planting import Edit, Mistake, planted
+from tests.mistakes.table import MISTAKES
+
+BUDGET = 60.0
+"""Seconds in which a mistake must be noticed by the quickest catcher that is known for it."""
+
+SEEDS = {"simulator, memory": 200, "simulator, sqlite": 80}
+"""Worlds in which mistakes must be noticed, and in which without one nothing is."""
+
+USED = sorted({mistake.caught_by for mistake in MISTAKES.values()})
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", list(MISTAKES))
+def test_a_mistake_is_noticed(name: str) -> None:
+    mistake = MISTAKES[name]
+    catch = look(mistake.caught_by, mistake, Effort(seeds=SEEDS.get(mistake.caught_by, 0), seconds=BUDGET))
+    assert catch.noticed is not None, f"{mistake.caught_by} noticed nothing in {catch.seconds} s"
+    print(f"{name}: {catch.by}, {catch.noticed}, after {catch.seconds} s")
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("catcher", USED)
+def test_without_a_mistake_nothing_is_noticed(catcher: str) -> None:
+    assert look(catcher, None, Effort(seeds=SEEDS.get(catcher, 0), seconds=BUDGET)).noticed is None
+
+
+def test_there_are_many_and_of_every_kind() -> None:
+    assert len(MISTAKES) >= 25
+    assert {mistake.where for mistake in MISTAKES.values()} == {
+        *("domain", "memory", "sqlite", "broker", "keeper", "worker")
+    }
+    promises = {mistake.promise for mistake in MISTAKES.values()}
+    assert promises >= {*PROMISES, 14}
+    assert all(mistake.caught_by in fitting(mistake) for mistake in MISTAKES.values())
+    assert set(CATCHERS) >= {catcher for mistake in MISTAKES.values() for catcher in fitting(mistake)}
+
+
+def code() -> dict[str, Any]:
+    """Everything that a mistake could have been left in."""
+    found: dict[str, Any] = {}
+    for module in [module for name, module in sorted(sys.modules.items()) if name.partition(".")[0] == "dibs"]:
+        for name, value in vars(module).items():
+            found[f"{module.__name__}:{name}"] = value
+            if inspect.isclass(value) and value.__module__ == module.__name__:
+                found |= {f"{module.__name__}:{name}.{part}": each for part, each in vars(value).items()}
+    return found
+
+
+@pytest.mark.parametrize("name", list(MISTAKES))
+def test_planting_is_undone(name: str) -> None:
+    with planted(MISTAKES[name]):
+        pass  # whatever it imports is there from now on
+    before = code()
+    with planted(MISTAKES[name]):
+        changed = {place for place, value in code().items() if value is not before.get(place)}
+        assert changed >= {edit.place for edit in MISTAKES[name].edits}
+    assert {place for place, value in code().items() if value is not before.get(place)} == set()
+
+
+def test_a_mistake_whose_line_has_changed_says_so() -> None:
+    edit = Edit("dibs.domain.transitions:judge", "what was never there", "")
+    with pytest.raises(LookupError, match="must be renewed"), planted(Mistake("old", 1, "", "domain", (edit,), "")):
+        raise AssertionError("it was planted")
