@@ -136,6 +136,15 @@ async def test_a_user_s_commit_wakes_who_waits(store: PostgresStore, own: asyncp
     assert (await claim_one(store)).id == "a"
 
 
+async def test_the_user_s_patience_is_left_as_it_was(store: PostgresStore, own: asyncpg.Connection) -> None:
+    job = await enqueue_and_claim(store, new_job())
+    async with own.transaction():
+        await own.execute("SET LOCAL lock_timeout = '7s'")
+        await store.insert([[new_job("a")]], connection=own)
+        await store.write([transitions.release(job.ref)], connection=own)
+        assert await own.fetchval("SHOW lock_timeout") == "7s"
+
+
 async def test_psycopg_that_waits(store: PostgresStore, waiting: psycopg.AsyncConnection) -> None:
     async with waiting.transaction():
         await store.insert([[new_job("a", tags=("t",), idempotency_key="k")]], connection=waiting)

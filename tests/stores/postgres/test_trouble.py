@@ -7,6 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+import dibs
 from dibs.clock import Clock, FakeClock
 from dibs.domain import transitions
 from dibs.domain.errors import StoreUnavailable
@@ -111,6 +112,47 @@ async def test_no_server_is_told() -> None:
     store = PostgresStore("postgresql://nobody@127.0.0.1:1/none", Clock())
     with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1/none"):
         await store.open()
+    await store.close()
+
+
+async def test_a_short_lease_is_noticed_though_no_one_was_late_a_moment_ago(real: PostgresStore) -> None:
+    await enqueue(real, new_job())
+    assert await real.expired(10) == []
+    job = await claim_one(real, lease=0.05)
+    await asyncio.sleep(0.1)
+
+    assert ids(await real.expired(10)) == [job.id]
+
+
+async def test_a_claim_whose_caller_gave_up_is_given_back(url: str) -> None:
+    async with dibs.App(url) as app:
+        await app.enqueue("t", id="a")
+        for n in range(20):
+            running = asyncio.ensure_future(app.claim())
+            await asyncio.sleep(0.0004 * n)
+            running.cancel()
+            [claim_] = await asyncio.gather(running, return_exceptions=True)
+            if isinstance(claim_, dibs.Claim):
+                await claim_.release()
+        job = await app.get("a")
+        while job is not None and job.status is not Status.PENDING:
+            await asyncio.sleep(0.01)
+            job = await app.get("a")
+        assert job is not None
+        assert (await app.verify()).ok
+
+
+async def test_many_who_wait_for_a_user_leave_connections_for_others(url: str, own: asyncpg.Connection) -> None:
+    store = PostgresStore(f"{url}?pool=2", Clock())
+    transaction = own.transaction()
+    await transaction.start()
+    await store.insert([[new_job("a", unique_key="mine")]], connection=own)
+    waiting = [asyncio.ensure_future(enqueue(store, new_job(unique_key="mine"))) for _ in range(5)]
+    await asyncio.sleep(0.3)
+
+    assert await asyncio.wait_for(claim(store), 5) == []
+    await transaction.commit()
+    assert {job.id for [job] in await asyncio.gather(*waiting)} == {"a"}
     await store.close()
 
 

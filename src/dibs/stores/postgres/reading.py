@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from dibs.domain.job import NEVER
+from dibs.domain.retry import SECOND
 from dibs.store import Audit
 from dibs.stores.postgres import rows
 from dibs.stores.postgres.statements import statement
@@ -39,9 +41,12 @@ async def get(turn: Turn, ids: Sequence[str]) -> list[Job | None]:
     return [found.get(id) for id in ids]
 
 
-async def expired(turn: Turn, limit: int) -> list[Job]:
-    """List claimed jobs whose lease has run out."""
-    return [rows.shown(row) for row in await turn.fetch(_EXPIRED, turn.told, limit)]
+async def expired(turn: Turn, limit: int) -> tuple[list[Job], float]:
+    """List claimed jobs whose lease has run out; and if there is none, in how many seconds the next one will."""
+    found = await turn.fetch(_EXPIRED, turn.told, limit)
+    at, following = found[0][0], found[0][1]
+    late = [rows.shown(row[2:]) for row in map(tuple, found) if row[2] is not None]
+    return late, math.inf if following is None else (following - at) / SECOND
 
 
 async def log(turn: Turn, id: str) -> list[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.domain.job import Document
+from dibs.store import PAUSED
 from dibs.stores.postgres import rows
 from dibs.stores.postgres.statements import statement
 
@@ -51,4 +52,5 @@ async def put(turn: Turn, name: str, value: bytes | None, expect: int | None, ke
             document = Document(name, version + 1, value, now, expires)
             await turn.fetch(_WRITE, name, document.version, value, now, expires)
         await turn.fetch(_CLOCK, now)
+    turn.resumed = value is None and name.startswith(PAUSED)
     return document

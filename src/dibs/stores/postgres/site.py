@@ -55,6 +55,9 @@ class Site:
         self._closed = False
         self._ending = False
         self._beginning = asyncio.Lock()
+        self.patient = asyncio.Semaphore(
+            (address.pool + 1) // 2
+        )  # who waits for users' transactions leaves some for others
         self._end = self._until_the_loop_ends()
 
     async def begin(self) -> None:
@@ -101,23 +104,25 @@ class Site:
             await self.begin()
         return self.address.listen and self._listener is not None and await self._listener.listening()
 
-    def tell(self, news: Iterable[Name] | None) -> None:
-        """Tell what has been committed: here at once, elsewhere soon."""
+    async def tell(self, turn: Turn, news: Iterable[Name] | None) -> None:
+        """Tell what this turn has committed: here at once; elsewhere too, or within a moment if that was just done.
+
+        A hint. What was committed stays so, and is answered, whatever goes wrong here.
+        """
         self._waiting.tell(news)
         payload, seconds = self._herald.pick(news)
         if payload is not None:
-            self._send(payload)
+            try:
+                await turn.fetch(_NOTIFY, self.channel, payload)
+            except FAILURES as error:
+                logger.debug("could not tell other processes what has come in: %s", error)
         elif seconds is not None:
             self._timer = asyncio.get_running_loop().call_later(seconds, self._send_rest)
 
     def _send_rest(self) -> None:
         self._timer = None
         payload = self._herald.rest()
-        if payload is not None:
-            self._send(payload)
-
-    def _send(self, payload: str) -> None:
-        if not self._closed:
+        if payload is not None and not self._closed:
             task = asyncio.get_running_loop().create_task(self._notify(payload))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

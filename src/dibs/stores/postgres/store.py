@@ -15,7 +15,8 @@ import asyncpg
 
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome
-from dibs.store import PAUSED, Capabilities, Refusal, Written
+from dibs.domain.retry import SECOND
+from dibs.store import Capabilities, Refusal, Written
 from dibs.stores.postgres import (
     address,
     claiming,
@@ -83,7 +84,7 @@ class PostgresStore:
         self._places = Places(clock)
         self._counter = Counter(clock)
         self._lanes: inserting.Lanes = {}
-        self._none_late = 0.0  # when no lease had run out, by real time
+        self._none_late = 0.0  # until when no lease will have run out that anyone knows of, by real time
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._sites: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Site] = weakref.WeakKeyDictionary()
@@ -126,10 +127,10 @@ class PostgresStore:
         site = self._site()
         async with site.turn() as turn:
             answer = await run(turn)
-        if turn.returned:
-            self._places.returned(turn.returned)
-        if turn.news:
-            site.tell(turn.news)
+            if turn.returned:
+                self._places.returned(turn.returned)
+            if turn.news or turn.resumed:
+                await site.tell(turn, None if turn.resumed else turn.news)
         return answer
 
     async def _again(self, run: Callable[[Turn], Awaitable[T]]) -> T:
@@ -162,7 +163,8 @@ class PostgresStore:
             with suppress(Overtaken):
                 return [*await self._insert_plain(groups)]
         if len(groups) == 1:
-            return [await self._insert_group(groups[0], _PATIENCE)]
+            async with self._site().patient:
+                return [await self._insert_group(groups[0], _PATIENCE)]
         answers: list[list[Job] | Refusal] = []
         for group in groups:
             try:
@@ -219,7 +221,8 @@ class PostgresStore:
             lanes = await self._lanes_of([group])
             turn = theirs.turn(connection, self._time.told())
             try:
-                answer = await inserting.insert_group(turn, group, lanes, _PATIENCE)
+                async with theirs.settings(turn):
+                    answer = await inserting.insert_group(turn, group, lanes, _PATIENCE)
                 if turn.news:
                     await theirs.notify(turn, site.channel, self._herald.about(turn.news))
                 return answer
@@ -233,7 +236,11 @@ class PostgresStore:
     # Claim, extend, write
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[list[Job]]:
-        return await self._again(lambda turn: claiming.claim(turn, requests, self._places, self._clock.random))
+        claimed = await self._again(lambda turn: claiming.claim(turn, requests, self._places, self._clock.random))
+        leases = [job.claim_lease_us or 0 for jobs in claimed for job in jobs]
+        if leases and min(leases) < _NONE_LATE_SECONDS * SECOND:
+            self._none_late = min(self._none_late, time.monotonic() + min(leases) / SECOND)
+        return claimed
 
     async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:
         outcomes = [Outcome.BUSY] * len(extensions)
@@ -280,7 +287,7 @@ class PostgresStore:
         answers = [Written(Outcome.BUSY, None)] * len(writes)
         try:
             for places in _rounds(list(range(len(writes))), [write.id for write in writes]):
-                async with turn.transaction():
+                async with turn.transaction(), theirs.settings(turn):
                     found = await writing.write(turn, [writes[at] for at in places])
                 for at, answer in zip(places, found, strict=True):
                     answers[at] = answer
@@ -300,12 +307,11 @@ class PostgresStore:
 
     async def expired(self, limit: int) -> list[Job]:
         """List claimed jobs whose lease has run out. Many who look in vain at once ask the database once."""
-        told = self._time.told() is not None
-        if not told and time.monotonic() - self._none_late < _NONE_LATE_SECONDS:
+        if time.monotonic() < self._none_late:
             return []
-        found = await self._again(lambda turn: reading.expired(turn, limit))
-        if not found:
-            self._none_late = time.monotonic()
+        found, seconds = await self._again(lambda turn: reading.expired(turn, limit))
+        if not found and self._time.told() is None:
+            self._none_late = time.monotonic() + min(seconds, _NONE_LATE_SECONDS)
         return found
 
     async def prune(self, limit: int) -> int:
@@ -363,10 +369,7 @@ class PostgresStore:
     async def put(
         self, name: str, value: bytes | None, *, expect: int | None = None, keep_us: int | None = None
     ) -> Document | None:
-        document = await self._again(lambda turn: registry.put(turn, name, value, expect, keep_us))
-        if document is not None and value is None and name.startswith(PAUSED):
-            self._site().tell(None)
-        return document
+        return await self._again(lambda turn: registry.put(turn, name, value, expect, keep_us))
 
     async def migrate(self, *, dry_run: bool = False) -> list[str]:
         pool = Pool(self._address)

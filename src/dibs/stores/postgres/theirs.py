@@ -20,6 +20,8 @@ _ABORT = statement("write_abort")
 _NOTIFY = statement("notify")
 
 _BEGIN = "SELECT 1"
+_PATIENCE_READ = "SELECT current_setting('lock_timeout')"
+_PATIENCE_WRITE = "SELECT set_config('lock_timeout', $1, true)"
 _UNIQUE_VIOLATION = "23505"
 
 
@@ -51,6 +53,14 @@ def failures(connection: Any) -> tuple[type[Exception], ...]:
 def is_taken(error: Exception) -> bool:
     """Say whether someone else took a name a moment ago."""
     return getattr(error, "sqlstate", None) == _UNIQUE_VIOLATION
+
+
+@asynccontextmanager
+async def settings(turn: Turn) -> AsyncIterator[None]:
+    """Give back a transaction with the patience that it had; a statement of ours may have changed it."""
+    [(before,)] = await turn.fetch(_PATIENCE_READ)
+    yield
+    await turn.fetch(_PATIENCE_WRITE, before)
 
 
 async def abort(turn: Turn) -> None:

@@ -21,6 +21,7 @@ class Turn:
         self.told = told  # the time that a test tells; none: the database's own
         self.fetch: Callable[..., Awaitable[list[Row]]] = connection.fetch
         self.news: set[Name] = set()  # where jobs have become pending
+        self.resumed = False  # whether a queue goes on that was paused
         self.returned: list[tuple[int, int]] = []  # lanes that jobs came back to, and when those are due
 
     def transaction(self, **options: Any) -> Any:

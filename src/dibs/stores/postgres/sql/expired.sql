@@ -1,4 +1,4 @@
--- expired.sql: claims whose lease has run out.
+-- expired.sql: claims whose lease has run out; and when the next one will. One row at least.
 -- Race: extended a moment later; the reaper's write compares fence and lease end again. Index: dibs_job_leases.
 -- Order: longest ago first.
 WITH moment AS MATERIALIZED (
@@ -6,6 +6,12 @@ WITH moment AS MATERIALIZED (
   FROM dibs_clock
 ), late AS MATERIALIZED (
   SELECT job.seq FROM dibs_job AS job
-  WHERE job.status = 'claimed' AND job.lease_expires <= (SELECT moment.now FROM moment) ORDER BY job.lease_expires LIMIT $2
+  WHERE job.status = 'claimed' AND job.lease_expires <= (SELECT moment.now FROM moment)
+  ORDER BY job.lease_expires LIMIT $2
 )
-SELECT whole.* FROM late JOIN dibs_whole AS whole ON whole.seq = late.seq ORDER BY whole.lease_expires, whole.seq
+SELECT moment.now, (
+  SELECT job.lease_expires FROM dibs_job AS job
+  WHERE job.status = 'claimed' AND job.lease_expires > moment.now ORDER BY job.lease_expires LIMIT 1
+), whole.*
+FROM moment LEFT JOIN late ON true LEFT JOIN dibs_whole AS whole ON whole.seq = late.seq
+ORDER BY whole.lease_expires, whole.seq
