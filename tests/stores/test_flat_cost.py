@@ -1,5 +1,6 @@
 """What a claim costs does not depend on how much is waiting: a small version of ``./dev bench flat``."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,7 +14,9 @@ from dibs.domain import transitions
 from dibs.domain.job import ClaimRequest, Draft, Outcome, Retention, Terms
 from dibs.store import Store
 from dibs.stores.memory import MemoryStore
+from dibs.stores.postgres import PostgresStore
 from dibs.stores.sqlite import SqliteStore
+from tests.servers.databases import bare_postgres
 
 FEW, MANY = 2_000, 100_000
 TURNS, CLAIMS = 9, 60
@@ -31,9 +34,14 @@ def sqlite(path: Path, clock: Clock) -> Store:
     return SqliteStore(path, clock)
 
 
+def postgres(path: Path, clock: Clock) -> Store:
+    return PostgresStore(bare_postgres(path.stem), clock)
+
+
 @asynccontextmanager
 async def filled(make: Make, path: Path, clock: Clock, number: int) -> AsyncIterator[Store]:
-    store = make(path, clock)
+    store = await asyncio.to_thread(make, path, clock)
+    await store.migrate()
     await store.open()
     terms, keep = Terms(), Retention().keep(keyed=False)
     for start in range(0, number, 1000):
@@ -58,7 +66,7 @@ async def turn(store: Store, clock: Clock) -> float:
 @pytest.mark.slow
 @pytest.mark.serial
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("make", [memory, sqlite])
+@pytest.mark.parametrize("make", [memory, sqlite, postgres])
 async def test_claim_costs_the_same_whatever_waits(make: Make, tmp_path: Path) -> None:
     """Both are measured in turns, so that a slow moment of the machine is one of both.
 

@@ -108,6 +108,8 @@ async def insert_group(
 
 async def _insert(turn: Turn, drafts: Sequence[Draft], lanes: Mapping[LaneKey, int], patience: str) -> int:
     """Insert new jobs; say when."""
+    if not keys(drafts) <= lanes.keys():
+        raise Overtaken  # one was removed as soon as it was made
     terms = rows.TermsWriter()
     table: list[tuple[Any, ...]] = [
         (

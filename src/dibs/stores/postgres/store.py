@@ -207,13 +207,13 @@ class PostgresStore:
     async def _lanes_of(self, groups: Sequence[Sequence[Draft]]) -> inserting.Lanes:
         """Find the lanes that drafts go to, mostly as this process remembers them. One may be gone: insert looks."""
         wanted = {key for group in groups for key in inserting.keys(group)}
-        missing = {key for key in wanted if key not in self._lanes}
+        known = dict(self._lanes)  # others may forget it meanwhile
+        missing = wanted.difference(known)
         found = {} if not missing else await self._again(lambda turn: inserting.add_lanes(turn, missing))
         if len(self._lanes) > 10_000:  # noqa: PLR2004 - names without end are not remembered without end
             self._lanes.clear()
-        lanes = {**self._lanes, **found}
         self._lanes.update(found)
-        return lanes
+        return {**known, **found}
 
     async def _insert_on(self, connection: Any, group: Sequence[Draft]) -> list[Job] | Refusal:
         site = self._site()
