@@ -6,6 +6,7 @@
 --   A row that changed a moment ago may be newer than our time, and is never put before it.
 -- Index: dibs_job_pending from the place that a lane is known to be empty up to, dibs_lane_name, then primary keys.
 --   (|| '' hides the status from the planner: it would walk all that waits to find the few that are locked.)
+--   Where as many lanes are busy as jobs are wanted, none is walked beyond the first job of the last of them.
 -- Order: priority (times $4), due time, enqueue order, told by rank; the rows themselves come in any order.
 WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
@@ -19,24 +20,42 @@ WITH moment AS MATERIALIZED (
     AND NOT EXISTS (
       SELECT FROM dibs_document AS pause
       WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now))
-), candidate AS MATERIALIZED (
-  SELECT lane.id AS lane
-  FROM moment CROSS JOIN (SELECT * FROM lane ORDER BY level) AS lane CROSS JOIN LATERAL (
-    SELECT job.due, job.seq FROM dibs_job AS job
+), busy AS MATERIALIZED (
+  SELECT lane.*, first.due AS first
+  FROM moment CROSS JOIN lane CROSS JOIN LATERAL (
+    SELECT job.due FROM dibs_job AS job
     WHERE job.lane = lane.id AND job.status = 'pending' AND (job.due, job.seq) >= (lane.due, lane.seq)
       AND job.due <= moment.now AND job.max_attempts - job.attempts >= $6::integer
+    ORDER BY job.due, job.seq LIMIT 1
+  ) AS first
+), enough AS MATERIALIZED (
+  SELECT busy.level, busy.first FROM busy ORDER BY busy.level, busy.first LIMIT 1 OFFSET $14::integer - 1
+), candidate AS MATERIALIZED (
+  SELECT lane.id, lane.queue, lane.task, lane.priority, lane.level, lane.due, lane.seq
+  FROM (
+    SELECT busy.*, CASE busy.level WHEN (SELECT enough.level FROM enough) THEN (SELECT enough.first FROM enough)
+      ELSE moment.now END AS until
+    FROM moment CROSS JOIN busy
+    WHERE (busy.level, busy.first) <= (
+      coalesce((SELECT enough.level FROM enough), busy.level), coalesce((SELECT enough.first FROM enough), busy.first))
+    ORDER BY busy.level
+  ) AS lane CROSS JOIN LATERAL (
+    SELECT job.due, job.seq FROM dibs_job AS job
+    WHERE job.lane = lane.id AND job.status = 'pending' AND (job.due, job.seq) >= (lane.due, lane.seq)
+      AND job.due <= lane.until AND job.max_attempts - job.attempts >= $6::integer
     ORDER BY job.due, job.seq LIMIT $14::integer
   ) AS job
   ORDER BY lane.level, job.due, job.seq LIMIT $14::integer
 ), picked AS MATERIALIZED (
   SELECT job.seq, lane.queue, lane.task, lane.priority,
     row_number() OVER (ORDER BY lane.level, job.due, job.seq)::integer AS rank
-  FROM moment CROSS JOIN (SELECT candidate.lane, count(*) AS number FROM candidate GROUP BY candidate.lane) AS share
-  JOIN lane ON lane.id = share.lane CROSS JOIN LATERAL (
+  FROM moment CROSS JOIN (
+    SELECT candidate.*, count(*) AS number FROM candidate GROUP BY id, queue, task, priority, level, due, seq
+  ) AS lane CROSS JOIN LATERAL (
     SELECT job.due, job.seq FROM dibs_job AS job
     WHERE job.lane = lane.id AND job.status = 'pending' AND (job.due, job.seq) >= (lane.due, lane.seq)
       AND job.due <= moment.now AND job.max_attempts - job.attempts >= $6::integer
-    ORDER BY job.due, job.seq LIMIT share.number FOR UPDATE SKIP LOCKED
+    ORDER BY job.due, job.seq LIMIT lane.number FOR UPDATE SKIP LOCKED
   ) AS job
 ), leased AS MATERIALIZED (
   SELECT picked.*, ($11::text[])[place] AS worker_id, ($12::text[])[place] AS token, ($13::bigint[])[place] AS lease
