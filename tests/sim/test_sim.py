@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from dibs import InvalidRequest
@@ -15,6 +16,14 @@ from dibs.testing.sim import Fault, Plan, draw, shrink, simulate
 from dibs.testing.sim.loop import SimLoop, Stuck
 
 STORES = ["memory", "sqlite"]
+
+KEPT = [
+    Plan(seed=2),  # a claim delivered twice: what the second one got is known to no one
+    Plan(seed=17),  # likewise
+    Plan(seed=92),  # a queue that an operator paused last of all
+    Plan(seed=206),  # two producers, and ids that must differ
+]
+"""Worlds that failed once, whoever was to blame."""
 
 
 @pytest.mark.parametrize("first", range(0, 1000, 50))
@@ -29,6 +38,13 @@ def test_a_thousand_worlds_keep_every_promise(first: int) -> None:
 def test_worlds_are_full_of_jobs(store: str) -> None:
     reports = [simulate(Plan(seed=seed, store=store)).report for seed in range(20)]
     assert sum(report.jobs for report in reports if report is not None) > 200, "what an empty world proves is nothing"
+
+
+@pytest.mark.parametrize("plan", KEPT, ids=str)
+@pytest.mark.parametrize("store", STORES)
+def test_what_failed_once_fails_no_more(plan: Plan, store: str) -> None:
+    result = simulate(msgspec.structs.replace(plan, store=store))
+    assert result.ok, draw(result)
 
 
 @pytest.mark.parametrize("store", STORES)
