@@ -47,6 +47,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=Effort().seeds, help="simulated worlds for each, at the most")
     parser.add_argument("--seconds", type=float, default=Effort().seconds, help="time for them, at the most")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--quick", action="store_true", help="only the quickest catcher that is known for each")
     parser.add_argument("--json", action="store_true", help="print the board as JSON")
     parser.add_argument("--write", action="store_true", help="write the page and its figures too")
     parser.add_argument("--look", nargs=2, metavar=("CATCHER", "MISTAKE"), help=argparse.SUPPRESS)
@@ -58,7 +59,8 @@ def main() -> int:
     if args.write and args.only:
         parser.error("--write needs all of them")
     mistakes = [mistake for mistake in MISTAKES.values() if args.only in mistake.name]
-    rows = board(mistakes, effort, args.processes, quiet=args.json)
+    catchers = {each.name: [each.caught_by] if args.quick else list(fitting(each)) for each in mistakes}
+    rows = board(mistakes, catchers, effort, args.processes, quiet=args.json)
     if args.json:
         print(json.dumps({"mistakes": rows}))
     else:
@@ -69,8 +71,10 @@ def main() -> int:
     return 0 if all(row["caught"] for row in rows) else 1
 
 
-def board(mistakes: list[Mistake], effort: Effort, processes: int, *, quiet: bool) -> list[Row]:
-    tries = [(mistake, catcher) for mistake in mistakes for catcher in fitting(mistake)]
+def board(
+    mistakes: list[Mistake], catchers: dict[str, list[str]], effort: Effort, processes: int, *, quiet: bool
+) -> list[Row]:
+    tries = [(mistake, catcher) for mistake in mistakes for catcher in catchers[mistake.name]]
     columns = (TextColumn("looking"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     catches: dict[str, list[Catch]] = {mistake.name: [] for mistake in mistakes}
     disable = quiet or not sys.stderr.isatty()
@@ -82,6 +86,8 @@ def board(mistakes: list[Mistake], effort: Effort, processes: int, *, quiet: boo
         for (mistake, _), catch in zip(tries, pool.map(lambda each: apart(*each, effort), tries), strict=True):
             catches[mistake.name].append(catch)
             bar.update(task, advance=1, description=mistake.name)
+            if disable and not quiet:
+                print(f"{mistake.name}: {catch.by}: {catch.noticed or 'nothing'}, {catch.seconds} s", file=sys.stderr)
     return [row(mistake, catches[mistake.name]) for mistake in mistakes]
 
 

@@ -25,7 +25,7 @@ class Effort(NamedTuple):
     """How hard to look."""
 
     seeds: int = 400
-    seconds: float = 60.0
+    seconds: float = 40.0
 
 
 class Catch(NamedTuple):
