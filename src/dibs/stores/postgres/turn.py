@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from dibs.stores.common.rows import Row
     from dibs.stores.postgres.pool import Connection
-    from dibs.stores.postgres.rows import Row
 
 Name = tuple[str, str]  # queue, task
 
