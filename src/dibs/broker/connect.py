@@ -48,7 +48,7 @@ def _mysql(url: str, clock: Clock) -> Store:
     try:
         from dibs.stores.mysql import from_url
     except ModuleNotFoundError as error:
-        if error.name != "asyncmy":
+        if (error.name or "").split(".")[0] != "asyncmy":
             raise
         raise NotSupported("MySQL and MariaDB need asyncmy", hint="pip install 'dibs-queue[mysql]'") from None
     return from_url(url, clock)

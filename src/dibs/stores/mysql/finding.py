@@ -26,10 +26,8 @@ _BY_TAG = (
     "SELECT job.seq FROM dibs_tag AS tag FORCE INDEX (PRIMARY)"
     " STRAIGHT_JOIN dibs_job AS job FORCE INDEX (PRIMARY) ON job.seq = tag.job WHERE tag.tag = %s"
 )
-_BY_LANE = (
-    "SELECT job.seq FROM dibs_lane AS lane"
-    " STRAIGHT_JOIN dibs_job AS job FORCE INDEX (dibs_job_agenda) ON job.lane = lane.id WHERE TRUE"
-)
+_BY_LANE = "SELECT job.seq FROM dibs_job AS job FORCE INDEX (dibs_job_agenda) WHERE TRUE"
+_LANES = "SELECT lane.id FROM dibs_lane AS lane WHERE TRUE"
 _FEW = "SELECT count(*) FROM ({}) AS few"
 
 _IN_LANE = {
@@ -38,7 +36,7 @@ _IN_LANE = {
     "priority_min": " AND lane.priority >= %s",
     "priority_max": " AND lane.priority <= %s",
 }
-_OF_LANE = " AND EXISTS (SELECT 1 FROM dibs_lane AS lane WHERE lane.id = job.lane{})"
+_OF_LANE = " AND job.lane IN %s"
 _IN_STATUS = " AND job.status IN %s"
 _OF_WORKER = " AND job.worker_id = %s"
 _WITH_TAG = " AND EXISTS (SELECT 1 FROM dibs_tag AS tag WHERE tag.tag = %s AND tag.job = job.seq)"
@@ -50,31 +48,39 @@ _ORDER_OF_TAG = {True: " ORDER BY tag.job", False: " ORDER BY tag.job DESC"}
 _LIMIT = " LIMIT %s"
 
 _Part = tuple[str, tuple[Any, ...]]
+_Lanes = tuple[int, ...] | None
 
 
 async def find(turn: Turn, query: Query) -> tuple[list[Job], int | None]:
     """Read one page, and the cursor of the next."""
     async with turn.snapshot():
-        sql, bindings = compose(query, few=await _is_few(turn, query))
+        lanes = await _lanes(turn, query)
+        sql, bindings = compose(query, lanes, few=lanes is not None and await _is_few(turn, query, lanes))
         seqs = [row[0] for row in await turn.fetch(sql, *bindings)]
         page = seqs[: query.limit]
         found = {row[0]: row for row in await turn.fetch(_READ, tuple(page))}
     return [rows.shown(found[seq]) for seq in page], page[-1] if len(seqs) > query.limit else None
 
 
-async def _is_few(turn: Turn, query: Query) -> bool:
+async def _lanes(turn: Turn, query: Query) -> _Lanes:
+    """List the lanes that are asked for, if that may narrow the search."""
+    if not query.status and not _of_lane(query):
+        return None
+    sql, bindings = _join([(_LANES, ()), *_of_lane(query)])
+    return tuple(id for (id,) in await turn.fetch(sql, *bindings))
+
+
+async def _is_few(turn: Turn, query: Query, lanes: tuple[int, ...]) -> bool:
     """Say whether the lanes and states that are asked for have only a few jobs."""
-    of_lane = _of_lane(query)
-    if query.batch_id is not None or query.tag is not None or not (query.status or of_lane):
+    if query.batch_id is not None or query.tag is not None:
         return False
-    sql, bindings = _join([(_BY_LANE, ()), *of_lane, *_in_status(query), (_LIMIT, (_SORTABLE + 1,))])
+    sql, bindings = _join([(_BY_LANE, ()), (_OF_LANE, (lanes,)), *_in_status(query), (_LIMIT, (_SORTABLE + 1,))])
     [(number,)] = await turn.fetch(_FEW.format(sql), *bindings)
     return bool(number <= _SORTABLE)
 
 
-def compose(query: Query, *, few: bool) -> tuple[str, list[Any]]:
+def compose(query: Query, lanes: _Lanes, *, few: bool) -> tuple[str, list[Any]]:
     """Put the parts together: which index to walk, what to leave out, in which order."""
-    of_lane = _of_lane(query)
     order = _ORDER[query.oldest_first]
     parts: list[_Part] = []
     if query.batch_id is not None:
@@ -84,11 +90,8 @@ def compose(query: Query, *, few: bool) -> tuple[str, list[Any]]:
         order = _ORDER_OF_TAG[query.oldest_first]
     else:
         parts.append((_BY_LANE if few else _ALL, ()))
-    if few:
-        parts += of_lane
-    elif of_lane:
-        sql, bindings = _join(of_lane)
-        parts.append((_OF_LANE.format(sql), tuple(bindings)))
+    if lanes is not None and (few or _of_lane(query)):
+        parts.append((_OF_LANE, (lanes,)))
     parts += _in_status(query)
     if query.worker_id is not None:
         parts.append((_OF_WORKER, (query.worker_id.encode(),)))

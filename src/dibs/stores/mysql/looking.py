@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dibs.stores.common.places import Places
     from dibs.stores.mysql.turn import Turn
 
-_NOW = statement("clock_read")
 _LANES = statement("claim_lanes")
 _FIRST = statement("claim_first")
 
@@ -43,11 +42,10 @@ def wished(names: Sequence[str] | None) -> tuple[bool, tuple[bytes, ...]]:
 
 
 async def look(turn: Turn, request: ClaimRequest, places: Places) -> tuple[int, list[Lane]]:
-    """Tell the time, and list the wanted lanes that have pending jobs, the best first."""
+    """Tell the time, if there are lanes, and list the wanted ones that have pending jobs, the best first."""
     known = {lane: (due, seq) for lane, due, seq in zip(*places.read(), strict=True)}
     left = request.min_attempts_left
-    [(now,)], lanes, *firsts = await turn.run(
-        step(_NOW, turn.told),
+    lanes, *firsts = await turn.run(
         step(_LANES, tuple(known), left, turn.told, *wished(request.queues), *wished(request.tasks)),
         *(step(_FIRST, lane, *place, place[0], left) for lane, place in known.items()),
     )
@@ -55,10 +53,10 @@ async def look(turn: Turn, request: ClaimRequest, places: Places) -> tuple[int, 
     sign = 1 if request.order is Order.PRIORITY_ASC else -1
     found = [
         Lane(sign * priority, due, id, known.get(id, START))
-        for id, _, _, priority, seen in lanes
+        for _, id, priority, seen in lanes
         if (due := first.get(id) if id in known else seen) is not None
     ]
-    return now, sorted(found)
+    return lanes[0][0] if lanes else 0, sorted(found)
 
 
 async def peek(turn: Turn, request: ClaimRequest, places: Places) -> tuple[int, int]:

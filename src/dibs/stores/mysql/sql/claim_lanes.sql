@@ -1,8 +1,8 @@
--- claim_lanes.sql: the wanted lanes, and when the first pending job of each is or was due. Not of those whose empty part is
+-- claim_lanes.sql: the time, the wanted lanes, and when the first pending job of each is or was due. Not of those whose empty part is
 --   known: claim_first looks there.
 -- Race: none, a hint; claim_lock compares again. Index: dibs_job_agenda, one seek for each lane; dibs_document's primary key.
 -- Order: none.
-SELECT lane.id, lane.queue, lane.task, lane.priority, CASE WHEN lane.id IN %s THEN NULL ELSE (
+SELECT moment.now, lane.id, lane.priority, CASE WHEN lane.id IN %s THEN NULL ELSE (
     SELECT job.at FROM dibs_job AS job FORCE INDEX (dibs_job_agenda)
     WHERE job.lane = lane.id AND job.status = 'pending' AND job.max_attempts - job.attempts >= %s
     ORDER BY job.at, job.seq LIMIT 1) END
