@@ -11,6 +11,7 @@ from bench.cases.end_to_end import end_to_end
 from bench.cases.enqueue import enqueue
 from bench.cases.flat import flat
 from bench.cases.http import http
+from bench.cases.mariadb import mariadb
 from bench.cases.pickup import pickup
 from bench.run import Run
 
@@ -25,6 +26,7 @@ CASES = (
     Case("end-to-end", "one worker process until nothing is left, beside the peers", end_to_end),
     Case("ten-claimers", "ten concurrent claimers in one process, one job at a time", claimers),
     Case("batch", "claim and settle in batches, beside the bare engine", batch),
+    Case("mariadb", "claim and settle in batches of 100 on MariaDB, beside the bare engine", mariadb),
     Case("enqueue", "enqueue, one at a time, ten at once and in batches, beside the peers", enqueue),
     Case("pickup", "from another process: how soon a job is claimed, and what waiting costs", pickup),
     Case("http", "claims over HTTP: ten connections to a server process, beside its empty endpoint", http),

@@ -46,11 +46,11 @@ async def batch(run: Run) -> None:
             run.size(7, 3),
             {
                 "dibs broker, sqlite": partial(ours, run, "sqlite", ahead, jobs, size),
-                "dibs broker, sqlite, one after the other": partial(ours, run, "sqlite", _through_broker, jobs, size),
+                "dibs broker, sqlite, one after the other": partial(ours, run, "sqlite", through_broker, jobs, size),
                 "dibs broker, sqlite, two claimers": partial(ours, run, "sqlite", _two, jobs, size),
                 "bare apsw": partial(_bare, run, jobs, size),
-                "dibs store, sqlite": partial(ours, run, "sqlite", _through_store, jobs, size),
-                "dibs broker, memory": partial(ours, run, "memory", _through_broker, jobs, size),
+                "dibs store, sqlite": partial(ours, run, "sqlite", through_store, jobs, size),
+                "dibs broker, memory": partial(ours, run, "memory", through_broker, jobs, size),
                 "this disk": partial(_disk, run),
             },
         )
@@ -111,7 +111,7 @@ async def _insert(store: Store, jobs: int) -> None:
     await insert(store, (draft(clock) for _ in range(jobs)))
 
 
-async def _through_broker(store: Store, size: int, claimed: list[str]) -> None:
+async def through_broker(store: Store, size: int, claimed: list[str]) -> None:
     broker = broker_over(store)
     while jobs := await claim(broker, size):
         claimed += [job.id for job in jobs]
@@ -120,7 +120,7 @@ async def _through_broker(store: Store, size: int, claimed: list[str]) -> None:
 
 async def _two(store: Store, size: int, claimed: list[str]) -> None:
     """Two who claim in one process: while one batch is on its way the next one gathers."""
-    await asyncio.gather(_through_broker(store, size, claimed), _through_broker(store, size, claimed))
+    await asyncio.gather(through_broker(store, size, claimed), through_broker(store, size, claimed))
 
 
 async def ahead(store: Store, size: int, claimed: list[str]) -> None:
@@ -132,7 +132,7 @@ async def ahead(store: Store, size: int, claimed: list[str]) -> None:
         _, jobs = await asyncio.gather(settle(broker, jobs), claim(broker, size))
 
 
-async def _through_store(store: Store, size: int, claimed: list[str]) -> None:
+async def through_store(store: Store, size: int, claimed: list[str]) -> None:
     while True:
         [jobs] = await store.claim([request(size)])
         if not jobs:
@@ -158,7 +158,7 @@ async def _profile(run: Run, jobs: int) -> str:
         async with opened("sqlite", folder) as subject:
             await _insert(subject, jobs)
             mine.enable()
-            await _through_broker(subject, 100, [])
+            await through_broker(subject, 100, [])
             mine.disable()
         threading.setprofile(None)
     for name, profile in (("the caller's thread", mine), *(("a thread of the store", p) for p in others)):

@@ -14,9 +14,10 @@ from dibs.domain import transitions
 from dibs.domain.job import ClaimRequest, Draft, Outcome, Retention, Terms
 from dibs.store import Store
 from dibs.stores.memory import MemoryStore
+from dibs.stores.mysql import MysqlStore
 from dibs.stores.postgres import PostgresStore
 from dibs.stores.sqlite import SqliteStore
-from tests.servers.databases import bare_postgres
+from tests.servers.databases import bare_mysql, bare_postgres
 
 FEW, MANY = 2_000, 100_000
 TURNS, CLAIMS = 9, 60
@@ -36,6 +37,10 @@ def sqlite(path: Path, clock: Clock) -> Store:
 
 def postgres(path: Path, clock: Clock) -> Store:
     return PostgresStore(bare_postgres(path.stem), clock)
+
+
+def mysql(path: Path, clock: Clock) -> Store:
+    return MysqlStore(bare_mysql(path.stem), clock)
 
 
 @asynccontextmanager
@@ -66,7 +71,7 @@ async def turn(store: Store, clock: Clock) -> float:
 @pytest.mark.slow
 @pytest.mark.serial
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("make", [memory, sqlite, postgres])
+@pytest.mark.parametrize("make", [memory, sqlite, postgres, mysql])
 async def test_claim_costs_the_same_whatever_waits(make: Make, tmp_path: Path) -> None:
     """Both are measured in turns, so that a slow moment of the machine is one of both.
 

@@ -87,7 +87,9 @@ async def _shares(
     last = due[wanted - 1] if len(due) > wanted else due[-1]
     lanes = [lane for lane in due if lane[:2] <= last[:2]]
     if len(lanes) == 1:
-        return {lanes[0]: wanted}, wanted if len(due) > 1 else 0
+        # Race: its first job is due, and may still be passed by: at the end of a neighbour's walk InnoDB locks the next
+        # record, for a moment (test_lanes_are_removed_while_jobs_come_in).
+        return {lanes[0]: wanted}, wanted if len(due) > 1 else 1
     enough = len(lanes) >= wanted  # then none is walked beyond the first job of the last
     found = await turn.run(
         *(
