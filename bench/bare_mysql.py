@@ -1,7 +1,7 @@
-"""The floor: MySQL or MariaDB through asyncmy with nothing around it, claiming and settling as plainly as it can be done.
+"""The floor: MariaDB through asyncmy with nothing around it, claiming and settling as plainly as it can be done.
 
-One table, one index on what is pending, READ COMMITTED, ``SKIP LOCKED``; one transaction claims and one settles. No lease,
-fence or log of events.
+One table, one index on what is pending, READ COMMITTED, ``SKIP LOCKED``; one transaction claims and one settles. No
+lease, fence or log of events.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dibs.stores.mysql.address import Address
 SCHEMA = """
 CREATE TABLE job (
   id bigint NOT NULL AUTO_INCREMENT PRIMARY KEY, queue varbinary(128) NOT NULL, task varbinary(128) NOT NULL,
-  params longblob NOT NULL, priority int NOT NULL, due bigint NOT NULL, status varchar(16) NOT NULL, worker varbinary(128),
-  result longblob, KEY job_pending (status, priority DESC, due, id)
+  params longblob NOT NULL, priority int NOT NULL, due bigint NOT NULL, status varchar(16) NOT NULL,
+  worker varbinary(128), result longblob, KEY job_pending (status, priority DESC, due, id)
 ) ENGINE = InnoDB
 """
 INSERT = "INSERT INTO job (queue, task, params, priority, due, status) VALUES ('default', 'noop', %s, 0, %s, 'pending')"
