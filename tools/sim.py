@@ -119,7 +119,7 @@ def run(plans: list[Plan]) -> tuple[int, int, Counter[str], Plan | None]:
     steps = 0
     faults: Counter[str] = Counter()
     gc.collect()
-    gc.disable()  # a world leaves some megabytes; looking for them all the time costs more than waiting for the next few
+    gc.disable()  # a world leaves some megabytes: to look for them all the time costs more than to wait
     for number, plan in enumerate(plans, 1):
         result = simulate(plan)
         steps += result.steps
