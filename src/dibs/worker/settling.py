@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dibs")
 
+_APPLIED, _REPEATED = Outcome.APPLIED, Outcome.REPEATED
 LONGEST_RETRY = 5.0
 """Seconds between two tries while the store cannot be reached, at the most."""
 
@@ -143,7 +144,7 @@ class Settling:
             await self._send([Settlement(claim, _failure(claim, Failure(describe(error), retryable=False)))])
             return
         for (claim, ending), (outcome, _) in zip(batch, written, strict=True):
-            if outcome in {Outcome.APPLIED, Outcome.REPEATED}:
+            if outcome is _APPLIED or outcome is _REPEATED:
                 claim.conclude(ending.verb)
             else:
                 logger.warning("job %r was taken over before it was settled: its %s is void", claim.id, ending.verb)
