@@ -24,7 +24,7 @@ KEPT = [
     Plan(seed=206),  # two producers, and ids that must differ
     Plan(seed=1855),  # a handler cancelled as it completed by itself, on a full disk: completed, but without its result
 ]
-"""Seeds whose worlds failed once, whoever was to blame: as the worlds were drawn then."""
+"""Worlds that failed once, whoever was to blame."""
 
 
 @pytest.mark.parametrize("first", range(0, 1000, 50))

@@ -197,7 +197,7 @@ class World:
         app, luck = self._app(process), self.plan.random(process.name)
         while self._left > 0 and not self.fate.calm:
             if (await self.store.counts()).unfinished >= self._backlog:
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(0.1)
                 continue
             jobs = [self._new_job(luck) for _ in range(luck.choice((1, 1, 2, 5)))]
             with suppress(DibsError):  # it is not known whether they are there; they count as asked for
