@@ -22,6 +22,7 @@ _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}\Z")
 _WORKER = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
 _DOTS = frozenset({".", ".."})
+_ORDERS = frozenset(map(str, Order))
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 MAX_DURATION = 100 * 365 * DAY
 """A century: longer is a mistake in units."""
@@ -204,7 +205,7 @@ def check_names(field: str, values: Any) -> list[Problem]:
 
 def check_order(value: Any) -> list[Problem]:
     """Check the order of a claim."""
-    if isinstance(value, str) and value in set(Order):
+    if isinstance(value, str) and value in _ORDERS:
         return []
     return [Problem("order", f"must be one of {', '.join(Order)}")]
 
