@@ -11,7 +11,8 @@ loop, or a server that is down, does not hold it up. What it is told holds when 
 ``refuse``     no one listens: new connections are refused, the others stay
 ``reset``      every connection there is ends with RST, now
 ``cut_after``  the client's next bytes (that have a pattern in them) still reach the server, and it does what they say;
-               but its answer is swallowed, and the connection reset: committed, and the client never learns of it
+               but its answer is swallowed, and the connection reset: committed, and the client never learns of it;
+               or, with ``silently``, the connection falls silent instead
 =============  =======================================================================================================
 """
 
@@ -69,6 +70,7 @@ class Proxy:
         self._seconds = 0.0
         self._pattern: bytes | None = None
         self._times = 0
+        self._silently = False
         self._listener: asyncio.Server | None = None
 
     @classmethod
@@ -103,8 +105,8 @@ class Proxy:
         """Say how many there were."""
         return self._do(self._reset())
 
-    def cut_after(self, pattern: bytes = b"", times: int = 1) -> None:
-        self._do(self._cut_after(pattern, times))
+    def cut_after(self, pattern: bytes = b"", times: int = 1, *, silently: bool = False) -> None:
+        self._do(self._cut_after(pattern, times, silently))
 
     @property
     def connections(self) -> int:
@@ -137,8 +139,8 @@ class Proxy:
             link.reset()
         return len(links)
 
-    async def _cut_after(self, pattern: bytes, times: int) -> None:
-        self._pattern, self._times = pattern, times
+    async def _cut_after(self, pattern: bytes, times: int, silently: bool) -> None:
+        self._pattern, self._times, self._silently = pattern, times, silently
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = _Link(writer)
@@ -148,6 +150,10 @@ class Proxy:
             await self._carry(link, reader)
         except OSError:
             link.reset()
+        except (
+            asyncio.CancelledError
+        ):  # the proxy ends; Python 3.11 would complain of a connection's task that was cancelled
+            pass
         finally:
             self._links.discard(link)
 
@@ -198,7 +204,10 @@ class Proxy:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(link.heard.wait(), QUIET)
         self.cuts += 1
-        link.reset()
+        if self._silently:
+            link.silent = True
+        else:
+            link.reset()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
