@@ -107,7 +107,7 @@ class PostgresDatabase:
 
 @contextmanager
 def enter(store: str, folder: Path) -> Iterator[Arena]:
-    """Make what ``--store`` names: ``sqlite``, ``postgresql`` (a server of its own), or the URL of an empty database."""
+    """Make what ``--store`` names: ``sqlite``, ``postgresql`` (a server of its own), or an empty database by URL."""
     if store == "sqlite":
         yield SqliteFile(folder)
     elif store == "postgresql":

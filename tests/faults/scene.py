@@ -79,12 +79,14 @@ class Scene:
         self.producers: list[Producer] = []
         self._recording = recording(folder / "producers.jsonl", "producers")
 
+    def _hire(self, name: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tests.faults.work", self.url, str(self.folder), name]
+        with (self.folder / f"{name}.log").open("w") as said:
+            return subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said)
+
     async def begin(self) -> None:
         await self.subject.prepare()
-        for name in ("worker-1", "worker-2"):
-            command = [sys.executable, "-m", "tests.faults.work", self.url, str(self.folder), name]
-            with (self.folder / f"{name}.log").open("w") as said:
-                self.workers[name] = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said)
+        self.workers = {name: self._hire(name) for name in ("worker-1", "worker-2")}
         self._recording.__enter__()
         self.app = dibs.App(self.url, max_attempts=50)
         self.producers = [Producer(self.app, f"producer-{number}") for number in (1, 2)]

@@ -21,8 +21,6 @@ class Subject(Protocol):
     """What is added to the URL of those who work: above all how long a server's silence is believed."""
     notice: float
     """Seconds after which a server that says nothing has been noticed, with those options."""
-    restarts: tuple[str, ...]
-    """Ways in which it can be stopped."""
     commits: bytes
     """What a client sends to commit a transaction of several statements; empty: it sends nothing of the kind."""
 
@@ -39,7 +37,6 @@ class Subject(Protocol):
 class Postgres:
     options = "?timeout=2"
     notice = 2.0
-    restarts = ("fast", "immediate")
     commits = b"COMMIT;"
 
     def __init__(self, server: postgres.Server) -> None:

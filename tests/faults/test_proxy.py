@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Self
 
 import pytest
 
@@ -44,8 +45,8 @@ class Parrot:
 
 
 @pytest.fixture
-async def parrot() -> AsyncIterator[Parrot]:
-    yield Parrot()
+async def parrot() -> Parrot:
+    return Parrot()
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ class Client:
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
 
-    async def __aenter__(self) -> "Client":
+    async def __aenter__(self) -> Self:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.proxy.port)
         return self
 

@@ -103,7 +103,7 @@ class Proxy:
 
     def reset(self) -> int:
         """Say how many there were."""
-        return self._do(self._reset())
+        return int(self._do(self._reset()))
 
     def cut_after(self, pattern: bytes = b"", times: int = 1, *, silently: bool = False) -> None:
         self._do(self._cut_after(pattern, times, silently))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from dibs.domain.errors import InvalidRequest, Problem
@@ -32,26 +33,39 @@ def read(url: str) -> Address:
     except ValueError as error:
         raise InvalidRequest([Problem("url", f"cannot be read: {error}")]) from None
     problems: list[Problem] = []
-    pool, timeout, switches, rest = 10, 10.0, {"prepared": True, "listen": True}, []
+    ours: dict[str, Any] = {}
+    rest = []
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
-        if key == "pool":
-            if not value.isdecimal() or not 1 <= int(value) <= _MOST_CONNECTIONS:
-                problems.append(Problem("url", f"pool={value}: must be a number from 1 to {_MOST_CONNECTIONS}"))
-            else:
-                pool = int(value)
-        elif key == "timeout":
-            if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", value) or not 0 < float(value) <= _MOST_SECONDS:
-                problems.append(Problem("url", f"timeout={value}: must be a number of seconds, up to an hour"))
-            else:
-                timeout = float(value)
-        elif key in switches:
-            if value not in _SWITCH:
-                problems.append(Problem("url", f"{key}={value}: must be yes or no"))
-            else:
-                switches[key] = _SWITCH[value]
-        else:
+        if key not in _OURS:
             rest.append((key, value))
+            continue
+        ours[key] = _OURS[key](value)
+        if ours[key] is None:
+            problems.append(Problem("url", f"{key}={value}: must be {_MUST_BE[key]}"))
     if problems:
         raise InvalidRequest(problems)
     dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(rest), ""))
-    return Address(dsn, f"postgresql://{host}{parts.path}", pool, switches["prepared"], switches["listen"], timeout)
+    return Address(dsn, f"postgresql://{host}{parts.path}", **ours)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and 1 <= int(text) <= _MOST_CONNECTIONS else None
+
+
+def _seconds(text: str) -> float | None:
+    plain = re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text)
+    return float(text) if plain and 0 < float(text) <= _MOST_SECONDS else None
+
+
+_OURS: dict[str, Callable[[str], object]] = {
+    "pool": _number,
+    "prepared": _SWITCH.get,
+    "listen": _SWITCH.get,
+    "timeout": _seconds,
+}
+_MUST_BE = {
+    "pool": f"a number from 1 to {_MOST_CONNECTIONS}",
+    "prepared": "yes or no",
+    "listen": "yes or no",
+    "timeout": "a number of seconds, up to an hour",
+}

@@ -20,6 +20,7 @@ from dibs.store import Capabilities, Refusal, Written
 from dibs.stores.postgres import (
     address,
     claiming,
+    examining,
     finding,
     inserting,
     migrate,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Sequence
 
     from dibs.clock import Clock
+    from dibs.domain.finding import Finding
     from dibs.domain.job import (
         ClaimRequest,
         Counts,
@@ -387,6 +389,9 @@ class PostgresStore:
             raise translate(error, self._address.name) from error
         finally:
             await pool.close()
+
+    async def examine(self) -> list[Finding]:
+        return await examining.examine(self._address, self._clock)
 
 
 def _sending(values: Iterable[bytes | None]) -> float:
