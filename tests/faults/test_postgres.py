@@ -32,6 +32,8 @@ from tests.servers.proxy import Proxy
 LIMIT = 1.0
 """Seconds that these stores let a server be silent."""
 SLACK = 3.0
+LOCKED = """SELECT EXISTS (SELECT FROM pg_stat_activity
+  WHERE datname = current_database() AND state = 'idle in transaction' AND query LIKE '%FOR UPDATE OF job SKIP LOCKED%')"""
 CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'dibs'"
 
 
@@ -66,6 +68,13 @@ async def other(straight: str) -> AsyncIterator[PostgresStore]:
     await store.open()
     yield store
     await store.close()
+
+
+@pytest.fixture
+async def own(straight: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(straight)
+    yield connection
+    await connection.close()
 
 
 async def fails_within(call: Awaitable[Any], seconds: float) -> None:
@@ -238,3 +247,32 @@ async def test_connections_come_back_one_for_one(store: PostgresStore, proxy: Pr
         while await own.fetchval(CONNECTED) > 10:
             pass
     await own.close()
+
+
+# Slowness
+
+
+async def test_a_redrive_is_later_than_the_end_that_set_its_key_free(
+    straight: str, proxy: Proxy, other: PostgresStore, own: asyncpg.Connection
+) -> None:
+    """Race: the key is taken when the redrive tells the time, and free when it looks for it. The log must not say so."""
+    slow = PostgresStore(f"{proxy.through(straight)}?pool=1", Clock())
+    [first] = await enqueue(slow, new_job("first", unique_key="k"))
+    await slow.write([transitions.cancel(first.id)])
+    await slow.write([transitions.redrive(first.id)])  # now all its statements are prepared
+    await slow.write([transitions.cancel(first.id)])
+    second = await enqueue_and_claim(other, new_job("second", unique_key="k"))
+    proxy.delay(0.15)
+    redriving = asyncio.ensure_future(slow.write([transitions.redrive(first.id)]))
+    async with asyncio.timeout(10):
+        while not await own.fetchval(LOCKED):
+            pass
+    assert await settle(other, completed(second)) == [Outcome.APPLIED]
+    [redriven] = await redriving
+    proxy.pass_on()
+    await slow.close()
+
+    assert redriven.outcome is Outcome.APPLIED
+    began, ended = (await other.log("first"))[-1], (await other.log("second"))[-1]
+    assert (began.event, ended.event) == ("redriven", "completed")
+    assert began.at_us >= ended.at_us

@@ -223,6 +223,7 @@ class PostgresStore:
 
     async def _insert_on(self, connection: Any, group: Sequence[Draft]) -> list[Job] | Refusal:
         site = self._site()
+        connection = await theirs.driver(connection)
         for _ in range(_TRIES):
             lanes = await self._lanes_of([group])
             turn = theirs.turn(connection, self._time.told())
@@ -290,6 +291,7 @@ class PostgresStore:
         return [answer for write in writes for answer in await self._write_round([write])]
 
     async def _write_on(self, connection: Any, writes: Sequence[Write]) -> list[Written]:
+        connection = await theirs.driver(connection)
         turn = theirs.turn(connection, self._time.told())
         answers = [Written(Outcome.BUSY, None)] * len(writes)
         try:
