@@ -469,11 +469,11 @@ def _rolled_back_perhaps(connection: Any) -> bool:
     """Say whether the caller's transaction has ended: while it is open, asking what became of it would wait for it."""
     if connection is None:
         return False
-    status = getattr(getattr(connection, "info", None), "transaction_status", None)  # psycopg's way to say it
-    if status is not None:
-        return bool(status.name == "IDLE")
-    state = getattr(connection, "in_transaction", None) or getattr(connection, "is_in_transaction", None)
-    return not (state() if callable(state) else state)
+    for name in ("in_transaction", "is_in_transaction"):  # apsw's and SQLAlchemy's way to say it, and asyncpg's
+        if (state := getattr(connection, name, None)) is not None:
+            return not (state() if callable(state) else state)
+    status = getattr(getattr(connection, "info", None), "transaction_status", None)  # psycopg's
+    return status is None or bool(status.name == "IDLE")
 
 
 def _set_event(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

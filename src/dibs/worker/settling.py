@@ -15,6 +15,7 @@ from dibs.domain.retry import micros
 from dibs.domain.settings import MAX_BATCH
 from dibs.domain.signals import Fail, Retry, Snooze
 from dibs.domain.transitions import Failure
+from dibs.worker.pace import pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("dibs")
 
 _APPLIED, _REPEATED = Outcome.APPLIED, Outcome.REPEATED
-LONGEST_RETRY = 5.0
-"""Seconds between two tries while the store cannot be reached, at the most."""
 
 
 class TimedOut(Exception):
@@ -111,7 +110,7 @@ class Settling:
             self._running = None
 
     async def _settle(self, batch: list[Settlement]) -> None:
-        clock, failures = self._runtime.clock, 0
+        failures = 0
         # Race: a beat that meets a claim settled a moment ago would call it lost. So beats cease first.
         for claim, _ in batch:
             claim.let_go()
@@ -124,7 +123,7 @@ class Settling:
                 logger.warning("%d jobs could not be settled, trying again: %s", len(batch), error)
                 for claim, _ in batch:
                     claim.keep()
-            await clock.sleep(min(LONGEST_RETRY, 0.1 * 2.0 ** min(failures, 6)) * clock.random.uniform(0.5, 1.0))
+            await self._runtime.clock.sleep(pause(self._runtime, failures))
             for claim, _ in batch:
                 claim.let_go()
 

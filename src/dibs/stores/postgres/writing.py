@@ -84,7 +84,9 @@ class _Writing:
             if write.event is EventName.REDRIVEN and (entry := self._held.get(write.id)) and entry.job.unique_key
         }
         if keys:
-            self._keys = {row[0]: row[1] for row in await self._turn.fetch(_KEYS, list(keys))}
+            found = await self._turn.fetch(_KEYS, self._turn.told, list(keys))
+            self._now = max(self._now, found[0][0])
+            self._keys = {key: id for _, key, id in found if key is not None}
 
     def _judge(self, write: Write) -> Written:
         entry = self._held.get(write.id)
