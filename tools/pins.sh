@@ -35,7 +35,7 @@ pin() {
   echo "$pins: $(grep -c '==' "$pins") packages"
 }
 
-pin requirements/dev.txt 'pyproject.toml (base, cli, server, postgres, dev)' pyproject.toml --extra cli --extra server --extra postgres --group dev "$@"
+pin requirements/dev.txt 'pyproject.toml (base, cli, server, postgres, mysql, dev)' pyproject.toml --extra cli --extra server --extra postgres --extra mysql --group dev "$@"
 for peer in requirements/bench-*.in; do # the benchmark measures each in an environment of its own
   pin "${peer%.in}.txt" "${peer##*/}" "$peer" "$@"
 done

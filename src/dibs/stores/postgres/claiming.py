@@ -6,7 +6,7 @@ from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 from dibs.domain.job import ClaimRequest, Order
-from dibs.stores.postgres import rows
+from dibs.stores.common import rows
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from random import Random
 
     from dibs.domain.job import Job
-    from dibs.stores.postgres.places import Places
-    from dibs.stores.postgres.rows import Row
+    from dibs.stores.common.places import Places
+    from dibs.stores.common.rows import Row
     from dibs.stores.postgres.turn import Turn
 
 _CLAIM = statement("claim")

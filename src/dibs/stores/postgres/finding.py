@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dibs.domain.job import Query, Status
-from dibs.stores.postgres import rows
+from dibs.stores.common import rows
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from dibs.domain.transitions import identify
 from dibs.store import Refusal
-from dibs.stores.postgres import rows
+from dibs.stores.common import rows
+from dibs.stores.common.naming import LaneKey, Lanes, Named, Overtaken, keys
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from dibs.domain.job import Draft, Job
     from dibs.stores.postgres.turn import Turn
@@ -27,18 +27,6 @@ _LANE_ADD = statement("lane_add")
 SHORT = "100ms"
 """How long those wait together who were merged: as long as a transaction of dibs itself may take."""
 
-LaneKey = tuple[str, str, int]
-Lanes = dict[LaneKey, int]
-
-
-class Overtaken(Exception):
-    """Someone else took a name, or removed a lane, a moment ago: nothing was written, and asking again helps."""
-
-
-def keys(drafts: Iterable[Draft]) -> set[LaneKey]:
-    """Name the lanes that drafts go to."""
-    return {(draft.queue, draft.task, draft.priority) for draft in drafts}
-
 
 async def add_lanes(turn: Turn, wanted: set[LaneKey]) -> Lanes:
     """Find or make lanes. Never in a user's transaction: others would wait for it."""
@@ -48,26 +36,6 @@ async def add_lanes(turn: Turn, wanted: set[LaneKey]) -> Lanes:
         await turn.fetch(_LANE_ADD, *given)
         found = await turn.fetch(_LANE_FIND, *given)
     return {(queue, task, priority): id for id, queue, task, priority in found}
-
-
-def is_plain(groups: Sequence[Sequence[Draft]]) -> bool:
-    """Say whether drafts can be inserted in one statement: no tags, and no name twice."""
-    ids, idempotency, unique, number = set(), set(), set(), 0
-    for group in groups:
-        for draft in group:
-            if draft.terms.tags:
-                return False
-            number += 1
-            ids.add(draft.id)
-            if draft.idempotency_key is not None:
-                if draft.idempotency_key in idempotency:
-                    return False
-                idempotency.add(draft.idempotency_key)
-            if draft.unique_key is not None:
-                if draft.unique_key in unique:
-                    return False
-                unique.add(draft.unique_key)
-    return len(ids) == number
 
 
 async def insert_plain(turn: Turn, groups: Sequence[Sequence[Draft]], lanes: Mapping[LaneKey, int]) -> list[list[Job]]:
@@ -81,7 +49,7 @@ async def insert_group(
 ) -> list[Job] | Refusal:
     """Insert one group, or say why not; ``Overtaken`` if it is to be tried again."""
     async with turn.transaction():
-        named = await _Named.read(turn, group)
+        named = await _named(turn, group)
         jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
         new: dict[str, Draft] = {}
         for index, draft in enumerate(group):
@@ -129,38 +97,11 @@ async def _insert(turn: Turn, drafts: Sequence[Draft], lanes: Mapping[LaneKey, i
     return at
 
 
-class _Named:
-    """The jobs that a group's drafts may name, among those stored and those that come before them in the group."""
-
-    def __init__(self) -> None:
-        self._by: dict[str, dict[str, Job]] = {"id": {}, "key": {}, "unique": {}}
-
-    @classmethod
-    async def read(cls, turn: Turn, group: Sequence[Draft]) -> _Named:
-        named = cls()
-        found = await turn.fetch(
-            _NAMED,
-            [draft.id for draft in group],
-            [draft.idempotency_key for draft in group if draft.idempotency_key is not None],
-            [draft.unique_key for draft in group if draft.unique_key is not None],
-        )
-        for by, *row in found:
-            job = rows.shown(row)
-            named._by[by][{"id": job.id, "key": job.idempotency_key, "unique": job.unique_key}[by] or ""] = job
-        return named
-
-    def identify(self, draft: Draft) -> tuple[Job | None, str | None]:
-        by = self._by
-        return identify(
-            draft,
-            by["id"].get(draft.id),
-            None if draft.idempotency_key is None else by["key"].get(draft.idempotency_key),
-            None if draft.unique_key is None else by["unique"].get(draft.unique_key),
-        )
-
-    def add(self, job: Job) -> None:
-        self._by["id"][job.id] = job
-        if job.idempotency_key is not None:
-            self._by["key"][job.idempotency_key] = job
-        if job.unique_key is not None:
-            self._by["unique"][job.unique_key] = job
+async def _named(turn: Turn, group: Sequence[Draft]) -> Named:
+    found = await turn.fetch(
+        _NAMED,
+        [draft.id for draft in group],
+        [draft.idempotency_key for draft in group if draft.idempotency_key is not None],
+        [draft.unique_key for draft in group if draft.unique_key is not None],
+    )
+    return Named((by, rows.shown(row)) for by, *row in found)

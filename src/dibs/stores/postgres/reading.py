@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from dibs.domain.job import NEVER
 from dibs.domain.retry import SECOND
 from dibs.store import Audit
-from dibs.stores.postgres import rows
+from dibs.stores.common import rows
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.domain.job import ClaimRequest, Event, Job
-    from dibs.stores.postgres.places import Arrays
+    from dibs.stores.common.places import Arrays
     from dibs.stores.postgres.turn import Turn
 
 _NOW = statement("clock_read")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.domain.job import Document
 from dibs.store import PAUSED
-from dibs.stores.postgres import rows
+from dibs.stores.common import rows
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from dibs.domain import transitions
-from dibs.domain.job import Event, Job, Status
 from dibs.domain.retry import SECOND
-from dibs.stores.postgres import rows
+from dibs.stores.common import rows
+from dibs.stores.common.judging import Gone, ended
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:
@@ -28,14 +27,6 @@ _LANE_LOCK = statement("lane_lock")
 _LANE_REMOVE = statement("lane_remove")
 
 
-class Gone(NamedTuple):
-    """A job that goes, and its last event."""
-
-    seq: int
-    job: Job
-    event: Event
-
-
 async def remove(turn: Turn, gone: Sequence[Gone]) -> None:
     """Remove jobs with all that belongs to them, and leave each one's last event. Their rows are locked."""
     tags = [(tag, each.seq) for each in gone for tag in each.job.terms.tags]
@@ -47,18 +38,11 @@ async def prune(turn: Turn, limit: int) -> int:
     """Remove some finished jobs whose time is over; say how many."""
     async with turn.transaction():
         [(now,)] = await turn.fetch(_NOW, turn.told)
-        gone = [_ended(row, now) for row in await turn.fetch(_FIND, now, limit)]
+        gone = [ended(row, now) for row in await turn.fetch(_FIND, now, limit)]
         if gone:
             await remove(turn, gone)
             await turn.fetch(_CLOCK, now)
     return len(gone)
-
-
-def _ended(row: rows.Row, now: int) -> Gone:
-    seq, id, status, events, fence, attempts, due, updated, terms_json = row
-    terms, keep = rows.decode_terms(terms_json)
-    job = Job(id, "", "", b"", 0, Status(status), due, attempts, 1, fence, 0, updated, terms, keep, events=events)
-    return Gone(seq, job, transitions.prune(job, max(now, updated)))
 
 
 async def sweep(turn: Turn, limit: int) -> int:

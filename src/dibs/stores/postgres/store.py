@@ -17,6 +17,9 @@ from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome
 from dibs.domain.retry import SECOND
 from dibs.store import Capabilities, Refusal, Written
+from dibs.stores.common.naming import Lanes, Overtaken, is_plain, keys
+from dibs.stores.common.places import Places
+from dibs.stores.common.waiting import Pace, Waiting
 from dibs.stores.postgres import (
     address,
     claiming,
@@ -32,11 +35,9 @@ from dibs.stores.postgres import (
 )
 from dibs.stores.postgres.counting import Counter
 from dibs.stores.postgres.errors import AGAIN, FAILURES, translate
-from dibs.stores.postgres.inserting import Overtaken
-from dibs.stores.postgres.places import Places
 from dibs.stores.postgres.pool import Pool
 from dibs.stores.postgres.site import Site, Time
-from dibs.stores.postgres.wake import Herald, Waiting
+from dibs.stores.postgres.wake import POLL_SECONDS, TRUST_SECONDS, Herald
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Sequence
@@ -88,7 +89,7 @@ class PostgresStore:
         self._herald = Herald()
         self._places = Places(clock)
         self._counter = Counter(clock)
-        self._lanes: inserting.Lanes = {}
+        self._lanes: Lanes = {}
         self._none_late = 0.0  # until when no lease will have run out that anyone knows of, by real time
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -164,7 +165,7 @@ class PostgresStore:
         """
         if connection is not None:
             return [await self._insert_on(connection, group) for group in groups]
-        if inserting.is_plain(groups):
+        if is_plain(groups):
             with suppress(Overtaken):
                 return [*await self._insert_plain(groups)]
         if len(groups) == 1:
@@ -210,9 +211,9 @@ class PostgresStore:
             await asyncio.sleep(self._clock.random.uniform(0, 0.005))
         raise StoreUnavailable(f"{self._address.name}: others were faster {_TRIES} times in a row")
 
-    async def _lanes_of(self, groups: Sequence[Sequence[Draft]]) -> inserting.Lanes:
+    async def _lanes_of(self, groups: Sequence[Sequence[Draft]]) -> Lanes:
         """Find the lanes that drafts go to, mostly as this process remembers them. One may be gone: insert looks."""
-        wanted = {key for group in groups for key in inserting.keys(group)}
+        wanted = {key for group in groups for key in keys(group)}
         known = dict(self._lanes)  # others may forget it meanwhile
         missing = wanted.difference(known)
         found = {} if not missing else await self._again(lambda turn: inserting.add_lanes(turn, missing))
@@ -346,7 +347,7 @@ class PostgresStore:
             request,
             timeout,
             lambda: self._again(lambda turn: reading.peek(turn, request, self._places.read())),
-            site.listening,
+            lambda: _pace(site),
         )
 
     # Reading
@@ -399,6 +400,11 @@ class PostgresStore:
 def _sending(values: Iterable[bytes | None]) -> float:
     """Say how many seconds it may take to send so much."""
     return sum(len(value) for value in values if value is not None) / _BYTES_A_SECOND
+
+
+async def _pace(site: Site) -> Pace:
+    """Believe what was seen while a listener would have heard of news."""
+    return Pace(TRUST_SECONDS if await site.listening() else 0.0, POLL_SECONDS)
 
 
 def _rounds(places: list[int], ids: list[str]) -> list[list[int]]:

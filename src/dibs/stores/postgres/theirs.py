@@ -18,7 +18,7 @@ from dibs.stores.postgres.turn import Turn
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from dibs.stores.postgres.rows import Row
+    from dibs.stores.common.rows import Row
 
 _ABORT = statement("write_abort")
 _NOTIFY = statement("notify")

@@ -11,8 +11,8 @@ from dibs.stores.postgres.errors import BROKEN
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from dibs.stores.common.rows import Row
     from dibs.stores.postgres.pool import Connection
-    from dibs.stores.postgres.rows import Row
 
 Name = tuple[str, str]  # queue, task
 

@@ -1,0 +1,71 @@
+"""Names: which lanes drafts go to, and which jobs they may be, among those stored and those that come before them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dibs.domain.transitions import identify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dibs.domain.job import Draft, Job
+
+LaneKey = tuple[str, str, int]
+Lanes = dict[LaneKey, int]
+
+
+class Overtaken(Exception):
+    """Someone else took a name, or removed a lane, a moment ago: nothing was written, and asking again helps."""
+
+
+def keys(drafts: Iterable[Draft]) -> set[LaneKey]:
+    """Name the lanes that drafts go to."""
+    return {(draft.queue, draft.task, draft.priority) for draft in drafts}
+
+
+def is_plain(groups: Sequence[Sequence[Draft]]) -> bool:
+    """Say whether drafts can be inserted in one statement: no tags, and no name twice."""
+    ids, idempotency, unique, number = set(), set(), set(), 0
+    for group in groups:
+        for draft in group:
+            if draft.terms.tags:
+                return False
+            number += 1
+            ids.add(draft.id)
+            if draft.idempotency_key is not None:
+                if draft.idempotency_key in idempotency:
+                    return False
+                idempotency.add(draft.idempotency_key)
+            if draft.unique_key is not None:
+                if draft.unique_key in unique:
+                    return False
+                unique.add(draft.unique_key)
+    return len(ids) == number
+
+
+class Named:
+    """The jobs that a group's drafts may name: given as what they were found by (id, key or unique), and the job."""
+
+    def __init__(self, found: Iterable[tuple[str, Job]]) -> None:
+        self._by: dict[str, dict[str, Job]] = {"id": {}, "key": {}, "unique": {}}
+        for by, job in found:
+            self._by[by][{"id": job.id, "key": job.idempotency_key, "unique": job.unique_key}[by] or ""] = job
+
+    def identify(self, draft: Draft) -> tuple[Job | None, str | None]:
+        """Ask the domain which job a draft is, if any, and in what they differ."""
+        by = self._by
+        return identify(
+            draft,
+            by["id"].get(draft.id),
+            None if draft.idempotency_key is None else by["key"].get(draft.idempotency_key),
+            None if draft.unique_key is None else by["unique"].get(draft.unique_key),
+        )
+
+    def add(self, job: Job) -> None:
+        """Let later drafts of the group see this one."""
+        self._by["id"][job.id] = job
+        if job.idempotency_key is not None:
+            self._by["key"][job.idempotency_key] = job
+        if job.unique_key is not None:
+            self._by["unique"][job.unique_key] = job

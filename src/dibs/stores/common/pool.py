@@ -1,0 +1,121 @@
+"""Connections of one event loop: as many as are used at once, kept for the next, and given up at the first doubt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+
+class Link(Protocol):
+    """What a pool needs to know of a connection."""
+
+    def is_closed(self) -> bool:
+        """Say whether it is of no use any more, as far as is known."""
+        ...
+
+    def is_sound(self, error: Exception) -> bool:
+        """Say whether it is well though a call on it failed, and not in the middle of something."""
+        ...
+
+    def terminate(self) -> None:
+        """Cut it, without waiting."""
+
+    async def close(self) -> None:
+        """Say goodbye."""
+
+
+L = TypeVar("L", bound=Link)
+
+
+class Pool(Generic[L]):
+    """The connections of one event loop."""
+
+    def __init__(self, connect: Callable[[], Awaitable[L]], most: int) -> None:
+        self._connect, self._most = connect, most
+        self._free: list[L] = []
+        self._used: set[L] = set()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._open = 0
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[L]:
+        """Give a connection for a moment. An error, or a caller who gives up, costs it: no one inherits its state."""
+        link = await self._acquire()
+        self._used.add(link)
+        try:
+            yield link
+        except Exception as error:
+            if not link.is_sound(error):
+                link.terminate()
+            raise
+        except BaseException:
+            # Race: a query that was cancelled. Its rows would be read by whoever comes next
+            # (test_a_cancelled_claim_leaves_nothing_behind).
+            link.terminate()
+            raise
+        finally:
+            self._used.discard(link)
+            self._release(link)
+
+    async def _acquire(self) -> L:
+        while True:
+            while self._free:
+                link = self._free.pop()
+                if not link.is_closed():
+                    return link
+                link.terminate()
+                self._open -= 1
+            if self._open < self._most:
+                break
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake()
+                raise
+            finally:
+                with suppress(ValueError):
+                    self._waiting.remove(turn)
+        self._open += 1
+        try:
+            return await self._connect()
+        except BaseException:
+            self._open -= 1
+            self._wake()
+            raise
+
+    def _release(self, link: L) -> None:
+        if link.is_closed():
+            self._open -= 1
+        else:
+            self._free.append(link)
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    async def close(self) -> None:
+        """Close all that are free, and give up on those that are used."""
+        free, self._free = self._free, []
+        for link in free:
+            with suppress(Exception):
+                await link.close()
+        self.terminate()
+
+    def terminate(self) -> None:
+        """Cut all, without waiting: also for a loop that has ended."""
+        for link in [*self._free, *self._used]:
+            with suppress(Exception):
+                link.terminate()
+        self._free = []

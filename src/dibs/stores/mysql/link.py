@@ -1,0 +1,152 @@
+"""One connection of our own: how it is set up, what is sent over it, and when it is of no use any more."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import asyncmy
+
+from dibs.domain.errors import StoreUnavailable
+from dibs.stores.mysql.errors import FAILURES, is_broken, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.stores.common.rows import Row
+    from dibs.stores.mysql.address import Address
+
+CONNECT_SECONDS = 10.0
+COMMAND_SECONDS = 60.0
+"""How long a packet may take, or a server be silent."""
+
+SLOTS = 64
+"""In ``dibs_clock``."""
+
+_IN_TRANSACTION = 1  # of what the server says about itself with each answer
+_IDLE_SECONDS = 8.0  # of those 10 after which MySQL ends an idle connection, as that is how it ends an idle transaction
+_PACKET_BYTES = 1024 * 1024  # statements that travel together, unless one alone is larger
+
+_SETTINGS = (
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', sql_notes = 0",
+    "SET SESSION innodb_lock_wait_timeout = 1",
+)
+_MARIADB = "SET SESSION idle_transaction_timeout = 10, in_predicate_conversion_threshold = 0"
+_MYSQL = "SET SESSION wait_timeout = 10"
+
+
+class Link:
+    """A connection to the server."""
+
+    def __init__(self, connection: Any, *, mariadb: bool, slot: int) -> None:
+        self._connection = connection
+        self.mariadb = mariadb
+        self.slot = slot  # of the clock: whose row it writes
+        self._used = asyncio.get_running_loop().time()
+
+    @classmethod
+    async def connect(cls, address: Address) -> Link:
+        """Open a connection, and set it up."""
+        options: dict[str, Any] = {"unix_socket": address.socket} if address.socket else {}
+        if address.ssl:
+            options["ssl"] = {"ca": address.ssl_ca} if address.ssl_ca else True
+        connection = None
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                connection = await asyncmy.connect(
+                    host=address.host,
+                    port=address.port,
+                    user=address.user,
+                    password=address.password.encode(),
+                    database=address.database,
+                    autocommit=True,
+                    charset="utf8mb4",
+                    program_name="dibs",
+                    connect_timeout=int(CONNECT_SECONDS),
+                    **options,
+                )
+                link = cls(connection, mariadb=False, slot=0)
+                [[(version, number)]] = await link.send(["SELECT version(), connection_id()"])
+                link.mariadb = "mariadb" in version.lower()
+                link.slot = number % SLOTS
+                await link.send([*_SETTINGS, _MARIADB if link.mariadb else _MYSQL])
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if isinstance(error, (*FAILURES, ValueError, RuntimeError)):
+                raise translate(error, address.name) from error
+            raise
+        if _is_old(version, mariadb=link.mariadb):
+            connection.close()
+            raise StoreUnavailable(
+                f"{address.name}: the server is {version}", hint="dibs needs MySQL 8.0.14 or MariaDB 10.6, or newer."
+            )
+        return link
+
+    async def send(self, statements: Sequence[str]) -> list[list[Row]]:
+        """Send statements, together if they are not too large, and read all answers."""
+        answers: list[list[Row]] = []
+        async with asyncio.timeout(COMMAND_SECONDS):
+            for packet in _packets(statements):
+                cursor = self._connection.cursor()
+                await cursor.execute(packet)
+                answers.append(await cursor.fetchall())
+                while await cursor.nextset():
+                    answers.append(await cursor.fetchall())
+        self._used = self._connection.last_usage
+        return answers
+
+    @property
+    def shortest(self) -> int:
+        """The shortest time that it can wait for a lock, in seconds."""
+        return 0 if self.mariadb else 1
+
+    def is_in_transaction(self) -> bool:
+        """Say whether the server has begun a transaction that has not ended."""
+        return bool(self._connection.server_status & _IN_TRANSACTION)
+
+    def is_closed(self) -> bool:
+        if not self._connection.connected or self._connection._stream_broken:  # noqa: SLF001 - it tells no one else
+            return True
+        return not self.mariadb and asyncio.get_running_loop().time() - self._used > _IDLE_SECONDS
+
+    def is_sound(self, error: Exception) -> bool:
+        """Say whether it is well though something failed: the server has answered, and nothing is half done."""
+        if isinstance(error, FAILURES) and is_broken(error):
+            return False
+        return not self.is_closed() and not self.is_in_transaction()
+
+    def terminate(self) -> None:
+        self._connection.close()
+        self._connection._connected = False  # noqa: SLF001 - close() alone does not say so
+
+    async def close(self) -> None:
+        with suppress(TimeoutError, *FAILURES):
+            async with asyncio.timeout(1.0):
+                await self._connection.ensure_closed()
+
+
+def _packets(statements: Sequence[str]) -> list[str]:
+    """Put together what travels together."""
+    packets: list[str] = []
+    some: list[str] = []
+    size = 0
+    for text in statements:
+        if some and size + len(text) > _PACKET_BYTES:
+            packets.append(";\n".join(some))
+            some, size = [], 0
+        some.append(text)
+        size += len(text)
+    if some:
+        packets.append(";\n".join(some))
+    return packets
+
+
+def _is_old(version: str, *, mariadb: bool) -> bool:
+    numbers = version.removeprefix("5.5.5-").split("-")[0].split(".")
+    try:
+        return [int(number) for number in numbers[:3]] < ([10, 6, 0] if mariadb else [8, 0, 14])
+    except ValueError:
+        return False

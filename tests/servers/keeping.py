@@ -1,0 +1,131 @@
+"""Servers of the tests' own: one of a kind for all processes of a run, gone with it; or one for a single test."""
+
+import contextlib
+import fcntl
+import importlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Missing(Exception):
+    """There is no such server, and none could be installed."""
+
+
+class Server(Protocol):
+    """A private instance. It can be made anew from its ``state`` by any process, which may then stop it."""
+
+    folder: Path
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def state(self) -> list[Any]: ...
+
+    def start(self) -> None: ...
+
+    def stop(self, mode: str = ...) -> None: ...
+
+
+S = TypeVar("S", bound=Server)
+
+
+# ---------------------------------------------------------------- for those who look for one
+
+
+def cache() -> Path:
+    """Give the folder where what was downloaded stays."""
+    path = Path(tempfile.gettempdir()) / f"dibs-servers-{os.getuid()}"
+    path.mkdir(mode=0o755, exist_ok=True)
+    return path
+
+
+def attempt(command: list[Any], **options: Any) -> None:
+    """Run a command that may fail: whether it has helped is seen afterwards."""
+    with contextlib.suppress(OSError):
+        subprocess.run(command, check=False, capture_output=True, timeout=300, **options)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+# ---------------------------------------------------------------- one for all processes of a run
+
+
+def shared(kind: str, make: Callable[[Path], Server]) -> str:
+    """Give the URL of the run's server, started by whichever process comes first."""
+    owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    folder = Path(tempfile.gettempdir()) / f"dibs-{kind}-{os.getuid()}-{owner}"
+    folder.mkdir(mode=0o755, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        known = folder / "url"
+        if not known.exists():
+            server = make(folder)
+            server.start()
+            _leave_to_watcher(kind, server, owner)
+            known.write_text(server.url)
+        return known.read_text()
+
+
+def _leave_to_watcher(kind: str, server: Server, owner: int) -> None:
+    """See that the server ends with the run, even if the run is killed: a process of its own waits for that."""
+    state = json.dumps([kind, server.state, owner, _began(owner)])
+    subprocess.Popen(  # its end is not waited for
+        [sys.executable, "-m", "tests.servers.keeping", state],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd=ROOT,
+        env={key: value for key, value in os.environ.items() if not key.startswith(("COV", "PYTEST"))},
+    ).returncode = 0  # so that no one warns of it
+
+
+def _began(pid: int) -> str:
+    """Tell when a process began: a number is used again, a number with its beginning is not."""
+    done = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def watch(kind: str, state: list[Any], owner: int, began: str) -> None:
+    """Wait for the end of the run, then stop the server and remove its folder."""
+    server: Server = importlib.import_module(f"tests.servers.{kind}").Server(*state)
+    while began and _began(owner) == began:
+        time.sleep(1)
+    with contextlib.suppress(Missing, subprocess.SubprocessError):
+        server.stop("immediate")
+    shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def private(kind: str, make: Callable[[Path], S]) -> Iterator[S]:
+    """Run an instance of one test's own, which it may stop and start."""
+    folder = Path(tempfile.mkdtemp(prefix=f"dibs-{kind}-own-"))
+    server = make(folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        with contextlib.suppress(Missing):
+            server.stop("immediate")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    watch(*json.loads(sys.argv[1]))
