@@ -1,11 +1,12 @@
-"""Several processes hammer one SQLite file for a while; then everything that was said and done is checked.
+"""Several processes hammer one store for a while; then everything that was said and done is checked.
 
 Each process produces, works, gives orders and looks, all at once, and records what it asked of the store and was told.
-At the end what is left is worked off, and then: no call may have found the file locked or the store unavailable, the
-WAL must have stayed small, nothing that was acknowledged may be missing, the audit log must replay, and what all of
-them were told must fit it.
+At the end what is left is worked off, and then: no call may have found the store locked or unavailable (a deadlock that
+was retried is no one's to know), no claim was handed out twice, nothing that was acknowledged may be missing, the audit
+log must replay, and what all of them were told must fit it. An SQLite file's WAL must have stayed small.
 
     python tools/hammer.py --processes 8 --seconds 60
+    python tools/hammer.py --store postgresql --processes 10 --claims 200000
 """
 
 from __future__ import annotations
@@ -26,14 +27,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from arenas import Arena, enter
+from verdict import examine
+
 import dibs
 import dibs.runtime
-from dibs.clock import Clock
-from dibs.stores.sqlite import SqliteStore
-from dibs.testing.history import History, Recorder, Report, check, read_audit, recorded
+from dibs.testing.history import History, Recorder, recorded
 
-MIB = 2**20
-MOST_WAL = 64 * MIB
 LEASE = 1.0
 BACKLOG = 1500  # a producer rests while so many are unfinished
 QUEUES = ("default", "mail", "flaky")  # the last is paused again and again
@@ -53,7 +53,9 @@ STARTING = 3.0  # seconds that processes are given to start, so that all of them
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seconds", type=float, default=None, help="(60; with --claims: as long as it takes)")
+    parser.add_argument("--claims", type=int, default=None, help="go on until so many claims were made")
+    parser.add_argument("--store", default="sqlite", help="sqlite, postgresql, or the URL of an empty database")
     parser.add_argument("--seed", type=int, default=None, help="what each process does, if not when (random)")
     parser.add_argument(
         "--folder", type=Path, help="where the file and the histories are kept (thrown away if not given)"
@@ -63,21 +65,24 @@ def main() -> int:
     parser.add_argument("--from", type=float, dest="begin", help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.seed = random.randrange(2**32) if args.seed is None else args.seed
+    if args.seconds is None:
+        args.seconds = 60.0 if args.claims is None else 24 * 3600.0
     if args.hammer is not None:
-        return asyncio.run(Hammer(args.folder, args.hammer, args.seed).run(args.begin, args.seconds))
-    if args.folder is not None:
-        args.folder.mkdir(parents=True, exist_ok=True)
-        return asyncio.run(oversee(args.folder, args))
-    with tempfile.TemporaryDirectory(prefix="dibs-hammer-") as folder:
-        return asyncio.run(oversee(Path(folder), args))
+        hammer = Hammer(args.store, args.folder, args.hammer, args.seed)
+        return asyncio.run(hammer.run(args.begin, args.seconds, args.claims))
+    with tempfile.TemporaryDirectory(prefix="dibs-hammer-") as temporary:
+        folder = Path(temporary) if args.folder is None else args.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        with enter(args.store, folder) as arena:
+            return asyncio.run(oversee(arena, folder, args))
 
 
-def open_app(folder: Path, name: str) -> dibs.App:
-    """Open the file, with all that is asked of it recorded."""
+def open_app(url: str, folder: Path, name: str) -> dibs.App:
+    """Open the store, with all that is asked of it recorded."""
     recorder = Recorder(History(folder / f"{name}.jsonl"), name)
     plain = dibs.runtime.open_store
     dibs.runtime.open_store = lambda url, clock: recorded(plain(url, clock), recorder)
-    return dibs.App(f"sqlite:///{folder}/jobs.db", retry=RETRY)
+    return dibs.App(url, retry=RETRY)
 
 
 # ------------------------------------------------------------------------------------------------ one of the processes
@@ -99,23 +104,28 @@ class Complaints(logging.Handler):
 class Hammer:
     """One process: everything that can be done to a queue, as fast as it goes."""
 
-    def __init__(self, folder: Path, index: int, seed: int) -> None:
+    def __init__(self, url: str, folder: Path, index: int, seed: int) -> None:
         self.name = f"hammer-{index}"
         self.random = random.Random(f"{seed}-{index}")
         self.folder = folder
-        self.app = open_app(folder, self.name)
+        self.app = open_app(url, folder, self.name)
         self.known: deque[str] = deque(maxlen=500)
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.trouble: list[str] = []
         self.number = 0
         self.end = 0.0
+        self.share: int | None = None  # of the claims
         self.acknowledged = (folder / f"{self.name}.acknowledged").open("w")
 
-    async def run(self, begin: float, seconds: float) -> int:
+    @property
+    def over(self) -> bool:
+        return time.monotonic() >= self.end or (self.share is not None and self.done["claim"] >= self.share)
+
+    async def run(self, begin: float, seconds: float, share: int | None) -> int:
         logging.getLogger("dibs").addHandler(Complaints(self.trouble))
         await asyncio.sleep(begin - time.monotonic())
-        self.end = begin + seconds
+        self.end, self.share = begin + seconds, share
         roles = [self.produce, self.work, self.work, self.work, self.give_orders, self.pause, self.look]
         await asyncio.gather(*(self.repeat(role) for role in roles), self.report())
         await self.app.close()
@@ -124,7 +134,7 @@ class Hammer:
         return 0
 
     async def repeat(self, role: Callable[[], Awaitable[None]]) -> None:
-        while time.monotonic() < self.end:
+        while not self.over:
             try:
                 await role()
             except EXPECTED as error:
@@ -134,7 +144,7 @@ class Hammer:
                 await asyncio.sleep(0.1)
 
     async def report(self) -> None:
-        while time.monotonic() < self.end:
+        while not self.over:
             await asyncio.sleep(1.0)
             tell(done=self.done)
 
@@ -309,31 +319,17 @@ def tell(**news: object) -> None:
 # ------------------------------------------------------------------------------------------------ the overseer
 
 
-class Gauge(threading.Thread):
-    """Measures the WAL, twenty times a second."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(daemon=True)
-        self.path = path
-        self.largest = 0
-        self.over = threading.Event()
-
-    def run(self) -> None:
-        while not self.over.wait(0.05):
-            try:
-                self.largest = max(self.largest, self.path.stat().st_size)
-            except FileNotFoundError:
-                continue
-
-
 class Hammers:
     """The processes, as the overseer sees them."""
 
-    def __init__(self, folder: Path, args: argparse.Namespace) -> None:
+    def __init__(self, url: str, folder: Path, args: argparse.Namespace) -> None:
         self.begin = time.monotonic() + STARTING
         self.seconds = args.seconds
-        command = [sys.executable, __file__, "--folder", str(folder), "--seed", str(args.seed)]
+        self.claims = args.claims
+        command = [sys.executable, __file__, "--folder", str(folder), "--seed", str(args.seed), "--store", url]
         command += ["--from", str(self.begin), "--seconds", str(args.seconds)]
+        if args.claims is not None:
+            command += ["--claims", str(-(-args.claims // args.processes))]
         self.processes = [
             subprocess.Popen([*command, "--hammer", str(index)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
             for index in range(args.processes)
@@ -353,6 +349,14 @@ class Hammers:
             total.update(news.get(what, {}))
         return total
 
+    @property
+    def part(self) -> float:
+        """How much of it is over, from 0 to 1."""
+        if all(process.poll() is not None for process in self.processes):
+            return 1.0
+        past = (time.monotonic() - self.begin) / self.seconds
+        return max(0.0, past, 0.0 if self.claims is None else min(0.999, self.total()["claim"] / self.claims))
+
     def join(self) -> list[str]:
         """Wait for all, and say what went wrong with any."""
         trouble = []
@@ -369,42 +373,44 @@ class Hammers:
             process.wait()
 
 
-async def oversee(folder: Path, args: argparse.Namespace) -> int:
+async def oversee(arena: Arena, folder: Path, args: argparse.Namespace) -> int:
     say: Callable[..., None] = (lambda *_, **__: None) if args.json else print
-    gauge = Gauge(folder / "jobs.db-wal")
-    gauge.start()
-    hammers = Hammers(folder, args)
+    hammers = Hammers(arena.url, folder, args)
     try:
-        await show(hammers, gauge, say)
+        await show(hammers, arena, say)
         trouble = await asyncio.to_thread(hammers.join)
     finally:
         hammers.end()
+    seconds = time.monotonic() - hammers.begin
     say("working off what is left …", flush=True)
-    app = open_app(folder, "closer")
+    app = open_app(arena.url, folder, "closer")
     left = await work_off(app)
     say("replaying the log …", flush=True)
     verified = await app.verify()
     await app.close()
-    gauge.over.set()
     say("checking the histories …", flush=True)
-    histories, missing, ended = await examine(folder)
+    histories, missing, ended, (claims, twice) = await examine(arena.url, folder)
     done = hammers.total()
+    figures, kept = await asyncio.to_thread(arena.end)
     checks = {
         "never locked, never unavailable": not trouble,
-        "WAL under 64 MiB": gauge.largest < MOST_WAL,
+        **kept,
+        "no claim handed out twice": not twice,
         "nothing lost": not missing and not left,
         "log replays": verified.ok,
         "histories clean": histories.ok,
     }
     summary = {
         "processes": args.processes,
-        "seconds": args.seconds,
+        "seconds": round(seconds, 1),
         "seed": args.seed,
         "done": dict(done),
-        "claims_per_second": round(done["claim"] / args.seconds, 1),
-        "enqueues_per_second": round(done["enqueue"] / args.seconds, 1),
+        "claims": claims,
+        "claimed_twice": twice,
+        "claims_per_second": round(done["claim"] / seconds, 1),
+        "enqueues_per_second": round(done["enqueue"] / seconds, 1),
         "refused": dict(hammers.total("refused")),
-        "largest_wal_mib": round(gauge.largest / MIB, 2),
+        **figures,
         "jobs": histories.jobs,
         "events": histories.events,
         "pruned": histories.pruned,
@@ -421,20 +427,24 @@ async def oversee(folder: Path, args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(summary, indent=2))
     else:
-        tell_people(summary)
+        tell_people(summary, figures)
     return 0 if summary["ok"] else 1
 
 
-async def show(hammers: Hammers, gauge: Gauge, say: Callable[..., None]) -> None:
-    """Tell how it goes, until the time is over."""
+async def show(hammers: Hammers, arena: Arena, say: Callable[..., None]) -> None:
+    """Tell how it goes, until it is over."""
     terminal = sys.stdout.isatty()
-    say(f"{len(hammers.processes)} processes hammer one file for {hammers.seconds:g} seconds", flush=True)
-    while (left := hammers.begin + hammers.seconds - time.monotonic()) > 0:
-        await asyncio.sleep(min(left, 1.0 if terminal else 5.0))
+    until = (
+        f"for {hammers.seconds:g} seconds" if hammers.claims is None else f"until {hammers.claims:,} claims were made"
+    )
+    say(f"{len(hammers.processes)} processes hammer {arena.name} {until}", flush=True)
+    while (part := hammers.part) < 1.0:
+        left = hammers.begin + hammers.seconds - time.monotonic()
+        await asyncio.sleep(max(0.0, min(left, 1.0 if terminal else 5.0)))
         done = hammers.total()
-        part = min(1.0, max(0.0, (time.monotonic() - hammers.begin) / hammers.seconds))
         bar = f"[{'#' * round(30 * part):<30}] {part:4.0%}" if terminal else f"{part:4.0%}"
-        line = f"{bar}  {done['enqueue']:,} enqueued, {done['claim']:,} claimed, WAL {gauge.largest / MIB:.1f} MiB"
+        how = await asyncio.to_thread(arena.now)
+        line = f"{bar}  {done['enqueue']:,} enqueued, {done['claim']:,} claimed, {how}"
         say(f"\r{line}\x1b[K" if terminal else line, end="" if terminal else "\n", flush=True)
     say(flush=True)
 
@@ -452,25 +462,8 @@ async def work_off(app: dibs.App) -> int:
     return 0
 
 
-async def examine(folder: Path) -> tuple[Report, list[str], Counter[str]]:
-    """Compare what was acknowledged and answered with what the file says."""
-    store = SqliteStore(folder / "jobs.db", Clock())
-    await store.open()
-    audit, now = await read_audit(store), await store.now()
-    await store.close()
-    return compare(folder, audit, now)
-
-
-def compare(folder: Path, audit: list[Any], now: int) -> tuple[Report, list[str], Counter[str]]:
-    there = {events[-1].job_id if job is None else job.id for job, events in audit}
-    acknowledged = {id for file in folder.glob("*.acknowledged") for id in file.read_text().split()}
-    report = check(History.load(*sorted(folder.glob("*.jsonl"))), audit, final=True, now_us=now)
-    ended = Counter(str(job.status) for job, _ in audit if job is not None)
-    return report, sorted(acknowledged - there), ended
-
-
-def tell_people(summary: dict[str, Any]) -> None:
-    for name in ("claims_per_second", "enqueues_per_second", "largest_wal_mib", "seed"):
+def tell_people(summary: dict[str, Any], figures: dict[str, Any]) -> None:
+    for name in ("seconds", "claims", "claims_per_second", "enqueues_per_second", *figures, "seed"):
         print(f"  {name.replace('_', ' '):<22} {summary[name]:,}")
     for name in ("done", "refused", "ended"):
         print(f"  {name:<22} {', '.join(f'{key} {value:,}' for key, value in sorted(summary[name].items()))}")

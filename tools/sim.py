@@ -9,6 +9,7 @@ A failing one is made as small as it will go, drawn as a timeline, and printed w
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -17,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from multiprocessing import get_context
 
-from figures import record
+from figures import record, recorded
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -41,7 +42,11 @@ def main() -> int:
     parser.add_argument("--draw", action="store_true", help="draw the worlds, whatever became of them")
     parser.add_argument("--json", action="store_true", help="print only the summary, as JSON")
     parser.add_argument("--record", action="store_true", help="keep the figures for docs/explanation/guarantees.md")
+    parser.add_argument("--go-on", action="store_true", help="begin where the last recorded run ended, and add to it")
     args = parser.parse_args()
+    before = recorded("sim") if args.go_on else {}
+    if args.go_on:
+        args.record, args.first = True, before.get("worlds", 0)
     plans = [
         Plan(seed=seed, steps=args.steps, store=store_of(args.store, seed))
         for seed in range(args.first, args.first + args.seeds)
@@ -50,8 +55,8 @@ def main() -> int:
         for plan in plans:
             print(draw(simulate(plan), most=10_000))
     began = time.monotonic()
-    steps = worlds = 0
-    faults: Counter[str] = Counter()
+    worlds, steps = before.get("worlds", 0), before.get("steps", 0)
+    faults: Counter[str] = Counter(before.get("faults", {}))
     failing: Plan | None = None
     for number, walked, met, failed in watched(plans, args.processes, quiet=args.json):
         worlds += number
@@ -60,7 +65,7 @@ def main() -> int:
         if failed is not None:
             failing = failed
             break
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - began + before.get("seconds", 0.0)
     summary = {
         "worlds": worlds,
         "steps": steps,
@@ -113,6 +118,8 @@ def run(plans: list[Plan]) -> tuple[int, int, Counter[str], Plan | None]:
     """Run some; give how many, their steps and faults, and the first that failed."""
     steps = 0
     faults: Counter[str] = Counter()
+    gc.collect()
+    gc.disable()  # a world leaves some megabytes: to look for them all the time costs more than to wait
     for number, plan in enumerate(plans, 1):
         result = simulate(plan)
         steps += result.steps

@@ -40,7 +40,18 @@ CLASSES = {
 # Not calls of a twin, or written by hand in twin.py.
 LEFT_OUT = {
     "App": {"sync", "tasks", "task", "include", "once", "close"},
-    "Claim": {"sync", "lost_event", "ref", "untouched", "keep", "let_go", "conclude", "disown", "leave"},  # a worker's
+    "Claim": {
+        "sync",
+        "lost_event",
+        "ref",
+        "untouched",
+        "keep",
+        "let_go",
+        "conclude",
+        "disown",
+        "wish",
+        "leave",
+    },  # a worker's
     "Task": {"sync", "arguments"},
 }
 

@@ -75,6 +75,7 @@ class Claim:
         self._lost = False
         self._settled: str | None = None
         self._asked: Handle | None = None  # a settle whose caller did not wait for its end; it is seen to elsewhere
+        self._wish: Ending | None = None  # what such a settle asks for, until it is known to be done, or void
         self._transaction: Any = None  # the caller's connection, if it was settled there: it may yet be rolled back
         self._kept = False  # whether it is to be extended for as long as it is held
         self._held: Held | None = None
@@ -228,7 +229,7 @@ class Claim:
             raise _busy()
         if settled.outcome not in {Outcome.APPLIED, Outcome.REPEATED}:
             raise self._lose()
-        self._settled = ending.verb
+        self._settled, self._wish = ending.verb, None
         self._transaction = connection
         self._hold()
 
@@ -240,7 +241,7 @@ class Claim:
         """
         if self._runtime.winding_up:
             return  # what is on its way is waited for there, and nothing can be begun any more
-        again = self._repeat(ending)
+        self._wish, again = ending, self._repeat(ending)
         try:
             self._asked = self._runtime.hand_off(again)
         except (RuntimeError, WrongState):  # there is no loop any more, or the process ends
@@ -252,6 +253,7 @@ class Claim:
         except Exception as reason:  # noqa: BLE001 - no one waits for it
             logger.warning("job %r could not be settled; its lease may run out instead: %s", self.id, reason)
             return
+        self._wish = None
         if settled.outcome in {Outcome.APPLIED, Outcome.REPEATED}:
             self._settled = ending.verb
         else:  # settled, and then claimed again or gone; or taken over before. No one can say which
@@ -269,7 +271,12 @@ class Claim:
     @property
     def untouched(self) -> bool:
         """Whether it is held, and its handler has not asked for anything that ends it."""
-        return not self._lost and self._settled is None and self._asked is None
+        return not self._lost and self._settled is None and self._asked is None and self._wish is None
+
+    async def wish(self) -> Ending | None:
+        """Say what its handler asked for as it was cancelled, if that could not be done."""
+        await self._see_asked()
+        return self._wish
 
     def keep(self) -> None:
         """Have it extended from now on."""
@@ -382,7 +389,7 @@ class Claim:
                 await self._fail_if_rolled_back(error)
             return False
         if error is None:
-            await self.complete()
+            await (self.complete() if self._wish is None else self._settle(self._wish))
             return False
         if isinstance(error, Retry | Fail | Snooze):
             await self._obey(error)
@@ -462,11 +469,11 @@ def _rolled_back_perhaps(connection: Any) -> bool:
     """Say whether the caller's transaction has ended: while it is open, asking what became of it would wait for it."""
     if connection is None:
         return False
-    status = getattr(getattr(connection, "info", None), "transaction_status", None)  # psycopg's way to say it
-    if status is not None:
-        return bool(status.name == "IDLE")
-    state = getattr(connection, "in_transaction", None) or getattr(connection, "is_in_transaction", None)
-    return not (state() if callable(state) else state)
+    for name in ("in_transaction", "is_in_transaction"):  # apsw's and SQLAlchemy's way to say it, and asyncpg's
+        if (state := getattr(connection, name, None)) is not None:
+            return not (state() if callable(state) else state)
+    status = getattr(getattr(connection, "info", None), "transaction_status", None)  # psycopg's
+    return status is None or bool(status.name == "IDLE")
 
 
 def _set_event(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

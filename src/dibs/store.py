@@ -12,7 +12,7 @@ your own, run ``dibs.testing.conformance`` against it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -21,6 +21,7 @@ from dibs.domain.job import Job
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dibs.domain.finding import Finding
     from dibs.domain.job import (
         ClaimRequest,
         Counts,
@@ -180,4 +181,13 @@ class Store(Protocol):
 
     async def migrate(self, *, dry_run: bool = False) -> list[str]:
         """Bring the schema up to date; say which steps were (or would be) taken."""
+        ...
+
+
+@runtime_checkable
+class Examined(Protocol):
+    """What a store may also be able to do: say what is wrong with itself, for ``dibs doctor``."""
+
+    async def examine(self) -> list[Finding]:
+        """Look at all that may hurt, as far as one can get; change nothing, and raise nothing that can be told."""
         ...

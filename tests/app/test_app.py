@@ -323,3 +323,13 @@ async def test_default_worker_id_names_host_and_process(app: App) -> None:
 
 def test_repr_shows_no_password() -> None:
     assert "secret" not in repr(App("postgresql://me:secret@host/db"))
+
+
+async def test_repr_of_a_job_is_one_line_and_shows_no_token(app: App) -> None:
+    await app.enqueue("mail", {"to": "someone"}, queue="slow", id="a")
+    claim = await app.claim()
+    assert claim is not None
+    assert claim.lease_token
+    text = "<Job 'a' of task 'mail' in queue 'slow', claimed, attempts 0 of 3, fence 1>"
+    assert repr(claim.job) == str(claim.job) == text
+    await claim.complete()

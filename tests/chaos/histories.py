@@ -9,7 +9,6 @@ from unittest.mock import patch
 
 from dibs.broker.connect import open_store
 from dibs.clock import Clock
-from dibs.stores.sqlite import SqliteStore
 from dibs.testing.history import History, Recorder, Report, check, read_audit, recorded
 
 
@@ -28,7 +27,7 @@ def load(folder: Path) -> History:
 
 async def assert_clean(url: str, folder: Path, *, final: bool = True) -> Report:
     """Check every history of a folder against the log of the store, once all is at rest."""
-    store = SqliteStore(url.removeprefix("sqlite:///"), Clock())
+    store = open_store(url, Clock())
     await store.open()
     try:
         audit, now = await read_audit(store), await store.now()

@@ -11,8 +11,8 @@ from tests.mistakes.catchers import CATCHERS, Effort, fitting, look
 from tests.mistakes.planting import Edit, Mistake, planted
 from tests.mistakes.table import MISTAKES
 
-BUDGET = 60.0
-"""Seconds in which a mistake must be noticed by the quickest catcher that is known for it."""
+BUDGET = 200.0
+"""Seconds after which a catcher gives up, on the slowest and busiest machine; the board says how quick they are."""
 
 SEEDS = {"simulator, memory": 200, "simulator, sqlite": 80}
 """Worlds in which mistakes must be noticed, and in which without one nothing is."""

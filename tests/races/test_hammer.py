@@ -1,30 +1,51 @@
-"""Eight processes hammer one file: short here, a minute by ``python tools/hammer.py``."""
+"""Many processes hammer one store: short here, longer by ``./dev soak``."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from tests.chaos.crew import ROOT
+from tests.servers.databases import bare_postgres
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(150)
-def test_hammer() -> None:
-    command = [sys.executable, "tools/hammer.py", "--processes", "8", "--seconds", "6", "--json"]
+def hammer(*arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "tools/hammer.py", *arguments, "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=140, check=False)
     assert done.stdout, done.stderr
-    summary = json.loads(done.stdout)
-
+    summary: dict[str, Any] = json.loads(done.stdout)
     assert summary["trouble"] == []
     assert summary["missing"] == []
-    assert summary["largest_wal_mib"] < 64
     assert all(summary["checks"].values()), f"{summary['verify']}\n{summary['histories']}"
     assert done.returncode == 0
     # It was a hammering: every role came to do what it is there for.
     assert {"enqueue", "claim", "complete", "fail", "release", "order", "pause", "look"} <= set(summary["done"])
     assert {"lease_lost", "wrong_state"} <= set(summary["refused"])
     assert summary["jobs"] > 100
+    assert summary["claimed_twice"] == 0
+    return summary
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_hammer() -> None:
+    assert hammer("--processes", "8", "--seconds", "6")["largest_wal_mib"] < 64
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_hammer_postgres() -> None:
+    """Ten processes: no deadlock reaches anyone, and no claim is handed out twice."""
+    url = bare_postgres("hammer")
+    summary = hammer("--store", url, "--processes", "10", "--seconds", "12")
+    assert summary["claims"] > 200
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_hammer_until_so_many_claims_were_made() -> None:
+    assert hammer("--processes", "3", "--claims", "900", "--seconds", "100")["claims"] >= 900

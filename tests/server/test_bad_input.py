@@ -262,3 +262,20 @@ async def test_a_bad_call_does_not_harm_its_neighbours(client: Client) -> None:
 def test_the_table_covers_every_field() -> None:
     assert set(ENQUEUE) | {"params"} == set(NewTask.__struct_fields__)
     assert set(CLAIM) == set(Claiming.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "body: is empty; send a JSON object"),
+        (b"[]", "body: must be an object, not a list"),
+        (b'{"type": "a"}', "type: is not a field of this call; did you mean task_type?"),
+        (b'{"task_type": "a", "zzz": 1}', "zzz: is not a field of this call"),
+        (b'{"task_type": 5}', "task_type: must be a text, not an integer"),
+        (b'{"task_type": "a", "delay_seconds": "soon"}', "delay_seconds: must be"),
+        (b'{"tasks": [{"task_type": "a", "tags": 1}]}', "tasks[0].tags: must be a list"),
+    ],
+)
+async def test_what_does_not_fit_is_said_in_plain_words(quiet: Client, body: bytes, text: str) -> None:
+    answer = await quiet.send("POST", "/api/tasks", content=body, headers=JSON)
+    assert answer["detail"].startswith(text)

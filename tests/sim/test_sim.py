@@ -22,6 +22,7 @@ KEPT = [
     Plan(seed=17),  # likewise
     Plan(seed=92),  # a queue that an operator paused last of all
     Plan(seed=206),  # two producers, and ids that must differ
+    Plan(seed=1855),  # a handler cancelled as it completed by itself, on a full disk: completed, but without its result
 ]
 """Worlds that failed once, whoever was to blame."""
 

@@ -3,11 +3,13 @@
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
 import dibs
 from dibs import App, Job, Status, Worker
+from dibs.broker.local import LocalBroker
 from dibs.worker.handling import Handlers
 from tests.worker.conftest import until, until_counts, working
 
@@ -152,6 +154,35 @@ async def test_a_handler_that_will_not_be_cancelled_may_still_complete(app: App)
     worker.stop()
     await asyncio.wait_for(running, 10)
     assert await statuses(app, jobs) == [(Status.COMPLETED, 1)]
+
+
+async def test_what_a_handler_asked_for_as_it_was_cancelled_is_done(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, refusals = asyncio.Event(), iter((0.2, 0.0))  # seconds until each: the handler's own, and the one for it
+
+    @app.task
+    async def own() -> str:
+        await dibs.current().complete("by itself")
+        return "not reached"
+
+    job = await own.enqueue()
+    write = LocalBroker._write
+
+    async def refusing(*args: Any, **options: Any) -> Any:
+        asked.set()
+        if (seconds := next(refusals, None)) is None:
+            return await write(*args, **options)
+        await asyncio.sleep(seconds)
+        raise dibs.StoreUnavailable("for a moment")
+
+    monkeypatch.setattr(LocalBroker, "_write", refusing)
+    worker = Worker(app, grace=0)
+    running = asyncio.create_task(worker.run())
+    await asked.wait()
+    worker.stop()
+    await asyncio.wait_for(running, 10)
+    found = await app.get(job.id)
+    assert found is not None
+    assert (found.status, found.attempts, found.result) == (Status.COMPLETED, 1, "by itself")
 
 
 async def test_stopped_before_it_runs(app: App) -> None:

@@ -124,7 +124,11 @@ class Batcher(Generic[Item, Answer]):
 
 
 class _Stubborn(asyncio.Task[T]):
-    """A task that cannot be cancelled, only waited for: also by a loop that is going down."""
+    """A task that cannot be cancelled, only waited for: also by a loop that is going down.
+
+    ``asyncio.timeout`` and ``wait_for`` work by cancelling, so they have no effect in here; what a store calls under
+    such a limit needs a task of its own.
+    """
 
     def cancel(self, msg: Any | None = None) -> bool:
         del msg

@@ -86,7 +86,7 @@ def check_ask(ask: Ask, token: str) -> tuple[ClaimRequest, float]:
 
 def check_refs(refs: Sequence[Ref], where: str) -> None:
     """Check the names of claims. Race: one that the store cannot take would fail the calls that it is merged with."""
-    if all(map(checks.is_ref, refs)):
+    if checks.are_refs(refs):
         return
     problems = [p for i, ref in enumerate(refs) for p in checks.check_ref(ref, _place(where, i, len(refs)))]
     if problems:

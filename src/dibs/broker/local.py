@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from dibs.domain.transitions import Write
     from dibs.store import Store
 
+_BUSY = Outcome.BUSY
 BUSY_TRIES = 60
 """How often a row is asked for again that another transaction holds: for about ten seconds."""
 AUDIT_STEP = 1000
@@ -212,7 +213,7 @@ class LocalBroker:
         """Write, and ask again for the rows that another transaction holds."""
         answers = await self._writes.call(writes)
         for attempt in range(BUSY_TRIES):
-            busy = [i for i, answer in enumerate(answers) if answer.outcome is Outcome.BUSY]
+            busy = [i for i, answer in enumerate(answers) if answer.outcome is _BUSY]
             if not busy:
                 return answers
             await self._clock.sleep(min(0.2, 0.005 * 2**attempt))

@@ -8,6 +8,7 @@ import cyclopts
 
 from dibs import __version__
 from dibs.cli.demo import demo
+from dibs.cli.doctor import doctor
 from dibs.cli.keys import keys
 from dibs.cli.migrate import migrate
 from dibs.cli.serve import serve
@@ -24,6 +25,7 @@ commands = cyclopts.App(
 commands.command(demo)
 commands.command(verify)
 commands.command(migrate)
+commands.command(doctor)
 commands.command(worker)
 commands.command(serve)
 commands.command(keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,6 +22,7 @@ _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}\Z")
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}\Z")
 _WORKER = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
 _DOTS = frozenset({".", ".."})
+_ORDERS = frozenset(map(str, Order))
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 MAX_DURATION = 100 * 365 * DAY
 """A century: longer is a mistake in units."""
@@ -160,19 +161,22 @@ def check_trace(trace: Any) -> list[Problem]:
     return problems + [p for name, text in trace.items() for p in check_text(f"trace[{name!r}]", text, most=MAX_TRACE)]
 
 
-def is_ref(ref: Any) -> bool:
-    """Say whether this is the name of a claim, quickly; if not, ``check_ref`` says what is wrong, if anything."""
-    return (
-        type(ref) is Ref
-        and type(ref.id) is str
-        and _ID.match(ref.id) is not None
-        and ref.id not in _DOTS
-        and type(ref.fence) is int
-        and 1 <= ref.fence <= MAX_FENCE
-        and type(ref.token) is str
-        and len(ref.token) <= MAX_KEY
-        and ref.token.isascii()
-    )
+def are_refs(refs: Iterable[Any]) -> bool:
+    """Say whether these are names of claims, quickly; if not, ``check_ref`` says what is wrong, if anything."""
+    token = None
+    for ref in refs:
+        if type(ref) is not Ref:
+            return False
+        id, fence = ref.id, ref.fence
+        if type(id) is not str or _ID.match(id) is None or id in _DOTS:
+            return False
+        if type(fence) is not int or not 1 <= fence <= MAX_FENCE:
+            return False
+        if ref.token is not token:  # those that were claimed together share it
+            token = ref.token
+            if type(token) is not str or len(token) > MAX_KEY or not token.isascii():
+                return False
+    return True
 
 
 def check_ref(ref: Any, where: str = "") -> list[Problem]:
@@ -201,7 +205,7 @@ def check_names(field: str, values: Any) -> list[Problem]:
 
 def check_order(value: Any) -> list[Problem]:
     """Check the order of a claim."""
-    if isinstance(value, str) and value in set(Order):
+    if isinstance(value, str) and value in _ORDERS:
         return []
     return [Problem("order", f"must be one of {', '.join(Order)}")]
 

@@ -187,6 +187,11 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         """What the job was completed with."""
         return None if self.result_json is None else msgspec.json.decode(self.result_json)
 
+    def __repr__(self) -> str:
+        """Show what one looks for in a log; never the lease token, which is its holder's alone."""
+        tried = f"attempts {self.attempts} of {self.max_attempts}, fence {self.fence}"
+        return f"<Job {self.id!r} of task {self.task!r} in queue {self.queue!r}, {self.status}, {tried}>"
+
     @property
     def ref(self) -> Ref:
         """The claim that this job was returned under."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -146,16 +147,16 @@ def check_browser(headers: dict[bytes, bytes]) -> None:
 
     A foreign Host is a name that was pointed at this machine; a foreign Origin is another site's page.
     """
-    host = _host_of("//" + headers.get(b"host", b"localhost").decode("latin-1"))
-    if not is_loopback(host):
+    if not _is_local(b"//" + headers.get(b"host", b"localhost")):
         raise Forbidden("without keys, only calls to localhost are taken", hint="Start the server with keys.")
     origin = headers.get(b"origin")
-    if origin is not None and not is_loopback(_host_of(origin.decode("latin-1"))):
+    if origin is not None and not _is_local(origin):
         raise Forbidden("this was sent by a page of another site", hint="")
 
 
-def _host_of(url: str) -> str:
+@lru_cache(maxsize=64)
+def _is_local(url: bytes) -> bool:
     try:
-        return urlsplit(url).hostname or ""
+        return is_loopback(urlsplit(url.decode("latin-1")).hostname or "")
     except ValueError:
-        return ""
+        return False

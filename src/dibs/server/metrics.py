@@ -32,6 +32,7 @@ class Metrics:
         self._requests = Counter(
             "dibs_http_requests", "Requests answered.", ["method", "route", "status"], registry=registry
         )
+        self._asked: dict[tuple[str, str, int], Counter] = {}  # found by their labels once, for that is dear
         self._claims = Counter("dibs_claims", "Jobs handed out.", registry=registry)
         self._settles = Counter("dibs_settles", "Claims ended, by what became of it.", ["outcome"], registry=registry)
         self._lost = Counter("dibs_lost_leases", "Calls from a holder that was taken over.", registry=registry)
@@ -45,7 +46,11 @@ class Metrics:
 
     def answered(self, method: str, route: str, status: int) -> None:
         """Count a request."""
-        self._requests.labels(method, route, str(status)).inc()
+        key = (method, route, status)
+        counter = self._asked.get(key)
+        if counter is None:
+            counter = self._asked[key] = self._requests.labels(method, route, str(status))
+        counter.inc()
 
     def claimed(self, jobs: int) -> None:
         """Count jobs that were handed out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -47,7 +48,21 @@ NAMES: dict[str, str] = {
 
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*?)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*?)`", re.DOTALL)
+_TYPES = re.compile(r"Expected `(?P<wanted>[a-z| ]+)`, got `(?P<given>[a-z]+)`")
 _PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
+
+
+# What msgspec calls it, and what it is.
+_KINDS = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+_LONG = 100
 
 
 class Misfit(InvalidRequest):
@@ -177,7 +192,7 @@ def rename(field: str, names: Mapping[str, str]) -> str:
     return printable(names.get(name, name) + bracket + index + dot + rest)
 
 
-def misfit(error: msgspec.ValidationError, where: str = "body") -> Misfit:
+def misfit(error: msgspec.ValidationError, kind: type[Any], where: str = "body") -> Misfit:
     """Say which field does not fit, by what msgspec says of it."""
     text = str(error)
     placed = _PLACE.fullmatch(text)
@@ -185,7 +200,13 @@ def misfit(error: msgspec.ValidationError, where: str = "body") -> Misfit:
     if missing := _MISSING.fullmatch(what):
         return Misfit([Fault(_join(path, missing["name"]), REQUIRED)])
     if unknown := _UNKNOWN.fullmatch(what):
-        return Misfit([Fault(_join(path, unknown["name"]), "is not a field of this call")])
+        known = [] if path else [field.encode_name for field in msgspec.structs.fields(kind)]
+        near = get_close_matches(unknown["name"][:_LONG], known, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        return Misfit([Fault(_join(path, unknown["name"]), f"is not a field of this call{hint}")])
+    if types := _TYPES.fullmatch(what):
+        wanted = " or ".join(_KINDS.get(name, name) for name in types["wanted"].split(" | "))
+        return Misfit([Fault(path or where, f"must be {wanted}, not {_KINDS.get(types['given'], types['given'])}")])
     return Misfit([Fault(path or where, what[:1].lower() + what[1:])])
 
 

@@ -76,7 +76,8 @@ def parse(body: bytes, headers: dict[bytes, bytes]) -> Any:
     except RecursionError:
         raise Misfit([Problem("body", "is nested too deeply")]) from None
     except json.JSONDecodeError as error:
-        raise Misfit([Problem("body", f"is not JSON: {error}")]) from None
+        what = f"is not JSON: {error}" if body.strip() else "is empty; send a JSON object"
+        raise Misfit([Problem("body", what)]) from None
     except ValueError:
         raise Misfit([Problem("body", "has a number with too many digits; send it as a text")]) from None
 
@@ -103,7 +104,7 @@ def fit(value: Any, kinds: Sequence[type[Any]]) -> Any:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise misfit(error) from None
+        raise misfit(error, kind) from None
     except UnicodeEncodeError:
         raise Misfit([Problem("body", "has a field named with a lone surrogate")]) from None
 
@@ -127,7 +128,7 @@ def read_query(text: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise misfit(error, "query") from None
+        raise misfit(error, kind, "query") from None
 
 
 def _lists(kind: type[Any]) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -11,7 +12,8 @@ from dibs.domain.job import Status
 from dibs.domain.retry import SECOND, micros
 
 if TYPE_CHECKING:
-    from dibs.domain.job import Event, Job, WorkerInfo
+    from dibs.domain import retry as domain
+    from dibs.domain.job import Event, Job, Keep, WorkerInfo
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -236,9 +238,19 @@ class Health(Struct, frozen=True, kw_only=True):
     status: Literal["ok", "ready"]
 
 
+@lru_cache(maxsize=1024)  # jobs of one task share them
+def _retry(retry: domain.Backoff) -> Backoff:
+    return Backoff(base=micros(retry.base) / SECOND, cap=micros(retry.cap) / SECOND)
+
+
+@lru_cache(maxsize=1024)
+def _retention(keep: Keep) -> Retention:
+    return Retention(completed=keep.completed / SECOND, failed=keep.failed / SECOND, cancelled=keep.cancelled / SECOND)
+
+
 def task_of(job: Job, *, token: bool = False, duplicate: bool = False) -> Task:
     """Show a job: with its lease token only to the one who just claimed it."""
-    terms, error, keep = job.terms, job.error, job.keep
+    terms, error = job.terms, job.error
     return Task(
         id=job.id,
         task_type=job.task,
@@ -267,10 +279,8 @@ def task_of(job: Job, *, token: bool = False, duplicate: bool = False) -> Task:
         batch_id=job.batch_id,
         tags=terms.tags,
         trace=terms.trace,
-        retry=Backoff(base=micros(terms.retry.base) / SECOND, cap=micros(terms.retry.cap) / SECOND),
-        retention=Retention(
-            completed=keep.completed / SECOND, failed=keep.failed / SECOND, cancelled=keep.cancelled / SECOND
-        ),
+        retry=_retry(terms.retry),
+        retention=_retention(job.keep),
         timeout_seconds=None if terms.timeout_us is None else terms.timeout_us / SECOND,
         lease_seconds=terms.lease_us / SECOND,
         lease_token=job.lease_token if token else UNSET,

@@ -1,4 +1,7 @@
-"""How far ahead a worker may claim: as many jobs as it ended within the last second, so that none waits longer."""
+"""How far ahead a worker may claim, and how soon it asks again for what went wrong.
+
+It claims as many jobs ahead as it ended within the last second, so that none waits longer.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dibs.clock import Clock
+    from dibs.runtime import Runtime
+
+LONGEST_RETRY = 5.0
+"""Seconds between two tries while the store cannot be reached, at the most."""
+
+
+def pause(runtime: Runtime, failures: int) -> float:
+    """Draw how long to wait after so many failures: soon longer, but no longer than until a worker would look anyway.
+
+    So work goes on within two polling intervals of the end of whatever was wrong.
+    """
+    longest = min(LONGEST_RETRY, max(0.1, runtime.config.poll_every))
+    return min(longest, 0.1 * 2.0 ** min(failures, 6)) * runtime.clock.random.uniform(0.5, 1.0)
 
 
 class Pace:

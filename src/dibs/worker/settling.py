@@ -15,6 +15,7 @@ from dibs.domain.retry import micros
 from dibs.domain.settings import MAX_BATCH
 from dibs.domain.signals import Fail, Retry, Snooze
 from dibs.domain.transitions import Failure
+from dibs.worker.pace import pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dibs")
 
-LONGEST_RETRY = 5.0
-"""Seconds between two tries while the store cannot be reached, at the most."""
+_APPLIED, _REPEATED = Outcome.APPLIED, Outcome.REPEATED
 
 
 class TimedOut(Exception):
@@ -110,7 +110,7 @@ class Settling:
             self._running = None
 
     async def _settle(self, batch: list[Settlement]) -> None:
-        clock, failures = self._runtime.clock, 0
+        failures = 0
         # Race: a beat that meets a claim settled a moment ago would call it lost. So beats cease first.
         for claim, _ in batch:
             claim.let_go()
@@ -123,7 +123,7 @@ class Settling:
                 logger.warning("%d jobs could not be settled, trying again: %s", len(batch), error)
                 for claim, _ in batch:
                     claim.keep()
-            await clock.sleep(min(LONGEST_RETRY, 0.1 * 2.0 ** min(failures, 6)) * clock.random.uniform(0.5, 1.0))
+            await self._runtime.clock.sleep(pause(self._runtime, failures))
             for claim, _ in batch:
                 claim.let_go()
 
@@ -143,7 +143,7 @@ class Settling:
             await self._send([Settlement(claim, _failure(claim, Failure(describe(error), retryable=False)))])
             return
         for (claim, ending), (outcome, _) in zip(batch, written, strict=True):
-            if outcome in {Outcome.APPLIED, Outcome.REPEATED}:
+            if outcome is _APPLIED or outcome is _REPEATED:
                 claim.conclude(ending.verb)
             else:
                 logger.warning("job %r was taken over before it was settled: its %s is void", claim.id, ending.verb)

@@ -27,7 +27,7 @@ from dibs.domain import checks
 from dibs.domain.errors import DibsError, InvalidRequest, Problem, SchemaOutdated, WrongState
 from dibs.domain.settings import MAX_CLAIM
 from dibs.worker.handling import Handlers
-from dibs.worker.pace import Pace
+from dibs.worker.pace import Pace, pause
 from dibs.worker.presence import Presence
 from dibs.worker.settling import Settlement, Settling, released
 from dibs.worker.threads import Threads
@@ -174,7 +174,7 @@ class Worker:
                 await fetching
 
     async def _fetch(self, *, until_idle: bool) -> None:
-        clock, failures = self._runtime.clock, 0
+        failures = 0
         while True:
             room = await self._room()
             # Race: what is settled while the claim is on its way may come back, and the claim have passed it by.
@@ -189,7 +189,7 @@ class Worker:
                     raise
                 failures += 1
                 logger.warning("claiming will be tried again: %s", error)
-                await clock.sleep(min(5.0, 0.1 * 2.0 ** min(failures, 6)) * clock.random.uniform(0.5, 1.0))
+                await self._runtime.clock.sleep(pause(self._runtime, failures))
                 continue
             # Race: cancelled with jobs in hand. The broker gives them back; after that nothing is awaited here.
             for job in jobs:

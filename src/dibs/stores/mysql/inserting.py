@@ -24,6 +24,7 @@ _NOW = statement("clock_read")
 _INSERT = statement("insert")
 _TAG = statement("insert_tag")
 _NAMED = statement("insert_named")
+_KEYS = statement("write_keys")
 _SHARE = statement("lane_share")
 _LANE_FIND = statement("lane_find")
 _LANE_ADD = statement("lane_add")
@@ -47,7 +48,9 @@ async def insert_plain(turn: Turn, groups: Sequence[Sequence[Draft]], lanes: Map
     """Insert all groups at once, without waiting, if every draft is new; if not, it fails, and nothing was written."""
     drafts = [draft for group in groups for draft in group]
     async with turn.transaction():
-        [(now,)], shared = await turn.run(step(_NOW, turn.told), _share(drafts, lanes))
+        *taken, shared, [(now,)] = await turn.run(*_taken(drafts), _share(drafts, lanes), step(_NOW, turn.told))
+        if any(taken):
+            raise Overtaken
         await turn.commit(*turn.patiently(0, _insert(drafts, lanes, shared, now)), now=now)
     turn.news |= {(draft.queue, draft.task) for draft in drafts}
     return [[draft.job(now) for draft in group] for group in groups]
@@ -65,7 +68,8 @@ async def insert_group(
     ``known``: jobs that were found on another connection, as a user's transaction may not see them.
     """
     async with turn.transaction():
-        [(now,)], found, shared = await turn.run(step(_NOW, turn.told), _named(group), _share(group, lanes))
+        # Race: a unique key that becomes free. The time is told last: what begins is later than what has ended.
+        found, shared, [(now,)] = await turn.run(_named(group), _share(group, lanes), step(_NOW, turn.told))
         named = Named([*known, *_read(found)])
         jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
         new: dict[str, Draft] = {}
@@ -100,6 +104,12 @@ def _named(group: Sequence[Draft]) -> Step:
         tuple(draft.idempotency_key.encode() for draft in group if draft.idempotency_key is not None),
         tuple(draft.unique_key.encode() for draft in group if draft.unique_key is not None),
     )
+
+
+def _taken(drafts: Iterable[Draft]) -> list[Step]:
+    """Say how to find who has the unique keys, if there are any. Race: as above, where nothing else is looked up."""
+    names = tuple(draft.unique_key.encode() for draft in drafts if draft.unique_key is not None)
+    return [step(_KEYS, names)] if names else []
 
 
 def _read(found: Iterable[Any]) -> Found:

@@ -99,7 +99,9 @@ async def _lock(turn: Turn, court: Court, writes: Sequence[Write], seen: dict[st
         court.held[entry.job.id] = entry
     keys = court.contested(writes)
     if keys:
-        found = await turn.fetch(_KEYS, tuple(key.encode() for key in keys))
+        # Race: a key that became free since the rows were locked. What begins now is later than what ended then.
+        found, [(now,)] = await turn.run(step(_KEYS, tuple(key.encode() for key in keys)), step(_NOW, turn.told))
+        court.now = max(court.now, now)
         court.keys = {key.decode(): id.decode() for key, id in found}
 
 

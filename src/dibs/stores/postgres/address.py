@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from dibs.domain.errors import InvalidRequest, Problem
 
 _MOST_CONNECTIONS = 1000
+_MOST_SECONDS = 3600.0
 _SWITCH = {"yes": True, "no": False}
 
 
@@ -19,31 +22,50 @@ class Address(NamedTuple):
     pool: int = 10  # connections of one event loop, at most
     prepared: bool = True  # false behind a PgBouncer in transaction mode that does not keep prepared statements
     listen: bool = True  # false where LISTEN does not work: behind PgBouncer in transaction mode
+    timeout: float = 10.0  # seconds that the other end may be silent, in the middle of something; on either end
 
 
 def read(url: str) -> Address:
-    """Read ``postgresql://user:password@host:port/database?pool=10&prepared=no&listen=no``."""
+    """Read ``postgresql://user:password@host:port/database?pool=10&prepared=no&listen=no&timeout=10``."""
     try:
         parts = urlsplit(url)
         host = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
     except ValueError as error:
         raise InvalidRequest([Problem("url", f"cannot be read: {error}")]) from None
     problems: list[Problem] = []
-    pool, switches, rest = 10, {"prepared": True, "listen": True}, []
+    ours: dict[str, Any] = {}
+    rest = []
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
-        if key == "pool":
-            if not value.isdecimal() or not 1 <= int(value) <= _MOST_CONNECTIONS:
-                problems.append(Problem("url", f"pool={value}: must be a number from 1 to {_MOST_CONNECTIONS}"))
-            else:
-                pool = int(value)
-        elif key in switches:
-            if value not in _SWITCH:
-                problems.append(Problem("url", f"{key}={value}: must be yes or no"))
-            else:
-                switches[key] = _SWITCH[value]
-        else:
+        if key not in _OURS:
             rest.append((key, value))
+            continue
+        ours[key] = _OURS[key](value)
+        if ours[key] is None:
+            problems.append(Problem("url", f"{key}={value}: must be {_MUST_BE[key]}"))
     if problems:
         raise InvalidRequest(problems)
     dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(rest), ""))
-    return Address(dsn, f"postgresql://{host}{parts.path}", pool, switches["prepared"], switches["listen"])
+    return Address(dsn, f"postgresql://{host}{parts.path}", **ours)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and 1 <= int(text) <= _MOST_CONNECTIONS else None
+
+
+def _seconds(text: str) -> float | None:
+    plain = re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text)
+    return float(text) if plain and 0 < float(text) <= _MOST_SECONDS else None
+
+
+_OURS: dict[str, Callable[[str], object]] = {
+    "pool": _number,
+    "prepared": _SWITCH.get,
+    "listen": _SWITCH.get,
+    "timeout": _seconds,
+}
+_MUST_BE = {
+    "pool": f"a number from 1 to {_MOST_CONNECTIONS}",
+    "prepared": "yes or no",
+    "listen": "yes or no",
+    "timeout": "a number of seconds, up to an hour",
+}

@@ -57,5 +57,8 @@ def translate(error: BaseException, name: str) -> DibsError:
         if isinstance(error, kind):
             return StoreUnavailable(f"{name}: {what}: {error}", hint=hint)
     if isinstance(error, TimeoutError):
-        return StoreUnavailable(f"{name} did not answer in time")
+        return StoreUnavailable(
+            f"{name} did not answer in time",
+            hint="Look at the server and the network; ?timeout= in the URL says how long.",
+        )
     return StoreUnavailable(f"{name}: {type(error).__name__}: {error}")

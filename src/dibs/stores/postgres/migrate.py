@@ -16,6 +16,7 @@ _LAST = statement("migration_last")
 _LOCK = statement("migration_lock")
 _CREATE = statement("migration_create")
 _RECORD = statement("migration_record")
+_LONGEST = 24 * 3600.0  # seconds: a step over a large table takes what it takes
 
 
 class Step(NamedTuple):
@@ -62,11 +63,11 @@ async def check(connection: Connection, name: str) -> str:
 async def migrate(connection: Connection, name: str) -> list[str]:
     """Take the missing steps. Race: two processes at once; the second waits, and finds nothing left to do."""
     async with connection.transaction():
-        await connection.execute(_LOCK)
+        await connection.execute(_LOCK, timeout=_LONGEST)
         todo, _ = await missing(connection, name)
         if todo:
             await connection.execute(_CREATE)
         for step in todo:
-            await connection.execute(step.text)
+            await connection.execute(step.text, timeout=_LONGEST)
             await connection.fetch(_RECORD, step.version, step.name)
     return [step.name for step in todo]

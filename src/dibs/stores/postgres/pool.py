@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import socket
 from collections import deque
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from dibs.stores.postgres.address import Address
-
-CONNECT_SECONDS = 10.0
-COMMAND_SECONDS = 60.0
-"""How long a statement may take, or a server be silent."""
 
 # Plans are fixed, whatever the statistics say or do not say yet: a claim walks an index in its order, and joins by key.
 # They are made once for each connection, and stay right as the tables grow.
@@ -39,6 +36,10 @@ PLANS = {
     "random_page_cost": "0.01",  # looking up a few is never dearer than walking all, however few those seem to be
     "jit": "off",
 }
+
+# An idle connection that the network has forgotten is noticed by either end within about half a minute.
+KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+SERVER_KEEP_ALIVE = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
 
 Connection = Any  # asyncpg's, or what looks like it
 
@@ -64,6 +65,8 @@ class Pool:
             # If the server has answered, the connection is well, unless it is in the middle of something.
             if isinstance(error, BROKEN) or connection.is_closed() or connection.is_in_transaction():
                 connection.terminate()
+            if isinstance(error, TimeoutError):
+                self._doubt()
             raise
         except BaseException:
             # Race: a query that was cancelled. Its rows would be read by whoever comes next
@@ -109,6 +112,14 @@ class Pool:
             self._free.append(connection)
         self._wake()
 
+    def _doubt(self) -> None:
+        """Give up what is free, once a server has fallen silent: one call after another would find that out for itself.
+
+        If it was only slow, that costs a few milliseconds.
+        """
+        for connection in self._free:
+            connection.terminate()  # and is passed by when its turn comes
+
     def _wake(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
@@ -118,16 +129,26 @@ class Pool:
 
     async def connect(self) -> Connection:
         """Open a connection that is not counted."""
+        connecting = asyncpg.connect(
+            self._address.dsn,
+            timeout=self._address.timeout,
+            command_timeout=self._address.timeout,
+            statement_cache_size=200 if self._address.prepared else 0,
+            server_settings={"application_name": "dibs", **(self._settings() if self._address.prepared else {})},
+        )
         try:
-            return await asyncpg.connect(
-                self._address.dsn,
-                timeout=CONNECT_SECONDS,
-                command_timeout=COMMAND_SECONDS,
-                statement_cache_size=200 if self._address.prepared else 0,
-                server_settings={"application_name": "dibs", **(PLANS if self._address.prepared else {})},
-            )
+            # In a task of its own: its time limit cancels the task that it runs in, and a batcher's cannot be cancelled
+            # (test_a_server_that_does_not_answer_who_connects).
+            connection = await asyncio.get_running_loop().create_task(connecting)
         except (*FAILURES, ValueError) as error:
             raise translate(error, self._address.name) from error
+        _keep_alive(connection)
+        return connection
+
+    def _settings(self) -> dict[str, str]:
+        """Fix the plans; and have the server end a transaction whose client was lost, and with it all that it holds."""
+        patience = str(max(1, round(self._address.timeout * 1000)))
+        return {**PLANS, **SERVER_KEEP_ALIVE, "idle_in_transaction_session_timeout": patience}
 
     async def close(self) -> None:
         """Close all that are free, and give up on those that are used."""
@@ -143,6 +164,17 @@ class Pool:
             with suppress(Exception):
                 connection.terminate()
         self._free = []
+
+
+def _keep_alive(connection: Connection) -> None:
+    """Have the kernel ask after an idle connection. asyncpg has no way to say so but the transport that it uses."""
+    found = connection._transport.get_extra_info("socket")  # noqa: SLF001
+    if found is None or found.family == getattr(socket, "AF_UNIX", None):
+        return
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        if hasattr(socket, name):  # not every system has them all
+            found.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def is_asyncpg(connection: Any) -> bool:

@@ -13,7 +13,7 @@ from dibs.stores.postgres import migrate
 from dibs.stores.postgres.errors import FAILURES, translate
 from dibs.stores.postgres.pool import Pool
 from dibs.stores.postgres.statements import statement
-from dibs.stores.postgres.turn import Turn
+from dibs.stores.postgres.turn import OwnTurn
 from dibs.stores.postgres.wake import Herald, Listener
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dibs.clock import Clock
     from dibs.stores.common.waiting import Waiting
     from dibs.stores.postgres.address import Address
-    from dibs.stores.postgres.turn import Name
+    from dibs.stores.postgres.turn import Name, Turn
 
 logger = logging.getLogger("dibs")
 
@@ -82,13 +82,16 @@ class Site:
             await self.close()
 
     @asynccontextmanager
-    async def turn(self, *, checked: bool = True) -> AsyncIterator[Turn]:
-        """Give a connection to one caller; what goes wrong with it is told in dibs's words."""
+    async def turn(self, *, checked: bool = True, more: float = 0.0) -> AsyncIterator[Turn]:
+        """Give a connection to one caller; what goes wrong with it is told in dibs's words.
+
+        ``more`` are seconds that its statements may take beyond those that any may.
+        """
         if checked and not self.channel:
             await self.begin()
         try:
             async with self.pool.connection() as connection:
-                yield Turn(connection, self._time.told())
+                yield OwnTurn(connection, self._time.told(), self.address.timeout + more)
         except FAILURES as error:
             raise translate(error, self.address.name) from error
 

@@ -23,6 +23,7 @@ from dibs.stores.common.waiting import Pace, Waiting
 from dibs.stores.postgres import (
     address,
     claiming,
+    examining,
     finding,
     inserting,
     migrate,
@@ -39,9 +40,10 @@ from dibs.stores.postgres.site import Site, Time
 from dibs.stores.postgres.wake import POLL_SECONDS, TRUST_SECONDS, Herald
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Iterable, Sequence
 
     from dibs.clock import Clock
+    from dibs.domain.finding import Finding
     from dibs.domain.job import (
         ClaimRequest,
         Counts,
@@ -61,7 +63,10 @@ T = TypeVar("T")
 
 _STEP = 100  # things of a kind removed in one transaction
 _TRIES = 20  # how often something is tried that others were faster with
-_PATIENCE = "30s"  # how long an enqueue waits for another's open transaction that may be about to use its name
+_PATIENCE_SECONDS = 30.0  # how long an enqueue waits for another's open transaction that may be about to use its name
+_PATIENCE = f"{_PATIENCE_SECONDS:g}s"
+_SEARCH_SECONDS = 50.0  # what may be much to read takes so much longer than others may
+_BYTES_A_SECOND = 2**20  # so much is sent in a second over a slow line
 _BUSY_SECONDS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)  # between two tries of a row that another one holds
 _NONE_LATE_SECONDS = 1.5  # how long it is believed that no lease has run out
 
@@ -123,10 +128,10 @@ class PostgresStore:
                 with suppress(RuntimeError):  # the loop was closed, and its connections with it
                     loop.call_soon_threadsafe(site.terminate)
 
-    async def _run(self, run: Callable[[Turn], Awaitable[T]]) -> T:
+    async def _run(self, run: Callable[[Turn], Awaitable[T]], more: float = 0.0) -> T:
         """Run on a connection of this loop; what becomes pending is told after it has been committed."""
         site = self._site()
-        async with site.turn() as turn:
+        async with site.turn(more=more) as turn:
             answer = await run(turn)
             if turn.returned:
                 self._places.returned(turn.returned)
@@ -134,11 +139,11 @@ class PostgresStore:
                 await site.tell(turn, None if turn.resumed else turn.news)
         return answer
 
-    async def _again(self, run: Callable[[Turn], Awaitable[T]]) -> T:
+    async def _again(self, run: Callable[[Turn], Awaitable[T]], more: float = 0.0) -> T:
         """Run; once more if others were faster. Nothing of it was written then."""
         for attempt in range(_TRIES):
             try:
-                return await self._run(run)
+                return await self._run(run, more)
             except Overtaken:
                 self._lanes.clear()
             except StoreUnavailable as error:
@@ -180,7 +185,8 @@ class PostgresStore:
         """Insert all at once; ``Overtaken`` if anything stands in the way, and each group is to go its own."""
         lanes = await self._lanes_of(groups)
         try:
-            return await self._run(lambda turn: inserting.insert_plain(turn, groups, lanes))
+            more = _sending(draft.params_json for group in groups for draft in group)
+            return await self._run(lambda turn: inserting.insert_plain(turn, groups, lanes), more)
         except StoreUnavailable as error:
             if isinstance(error.__cause__, (*AGAIN, asyncpg.LockNotAvailableError)):
                 raise Overtaken from error
@@ -196,7 +202,7 @@ class PostgresStore:
         for _ in range(_TRIES):
             lanes = await self._lanes_of([group])
             try:
-                return await self._run(run)
+                return await self._run(run, _PATIENCE_SECONDS + _sending(draft.params_json for draft in group))
             except Overtaken:
                 self._lanes.clear()
             except StoreUnavailable as error:
@@ -218,6 +224,7 @@ class PostgresStore:
 
     async def _insert_on(self, connection: Any, group: Sequence[Draft]) -> list[Job] | Refusal:
         site = self._site()
+        connection = await theirs.driver(connection)
         for _ in range(_TRIES):
             lanes = await self._lanes_of([group])
             turn = theirs.turn(connection, self._time.told())
@@ -275,7 +282,8 @@ class PostgresStore:
 
     async def _write_round(self, writes: Sequence[Write]) -> list[Written]:
         try:
-            return await self._again(lambda turn: writing.write(turn, writes))
+            more = _sending(write.result_json for write in writes)
+            return await self._again(lambda turn: writing.write(turn, writes), more)
         except StoreUnavailable as error:
             if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                 raise
@@ -284,6 +292,7 @@ class PostgresStore:
         return [answer for write in writes for answer in await self._write_round([write])]
 
     async def _write_on(self, connection: Any, writes: Sequence[Write]) -> list[Written]:
+        connection = await theirs.driver(connection)
         turn = theirs.turn(connection, self._time.told())
         answers = [Written(Outcome.BUSY, None)] * len(writes)
         try:
@@ -320,7 +329,7 @@ class PostgresStore:
         pruned = 0
         while pruned < limit:
             step = min(_STEP, limit - pruned)
-            gone = await self._again(lambda turn, step=step: removing.prune(turn, step))  # type: ignore[misc]
+            gone = await self._again(lambda turn, step=step: removing.prune(turn, step), _SEARCH_SECONDS)  # type: ignore[misc]
             pruned += gone
             if gone < step:
                 break
@@ -347,19 +356,19 @@ class PostgresStore:
         return await self._again(lambda turn: reading.get(turn, ids))
 
     async def find(self, query: Query) -> tuple[list[Job], int | None]:
-        return await self._again(lambda turn: finding.find(turn, query))
+        return await self._again(lambda turn: finding.find(turn, query), _SEARCH_SECONDS)
 
     async def log(self, id: str) -> list[Event]:
         return await self._again(lambda turn: reading.log(turn, id))
 
     async def audit(self, cursor: str | None, limit: int) -> Audit:
-        return await self._again(lambda turn: reading.audit(turn, cursor, limit))
+        return await self._again(lambda turn: reading.audit(turn, cursor, limit), _SEARCH_SECONDS)
 
     async def counts(self, queue: str | None = None) -> Counts:
-        return await self._again(lambda turn: self._counter.counts(turn, queue))
+        return await self._again(lambda turn: self._counter.counts(turn, queue), _SEARCH_SECONDS)
 
     async def queues(self) -> list[QueueInfo]:
-        return await self._again(self._counter.queues)
+        return await self._again(self._counter.queues, _SEARCH_SECONDS)
 
     async def read(self, name: str) -> Document | None:
         return await self._again(lambda turn: registry.read(turn, name))
@@ -383,6 +392,14 @@ class PostgresStore:
             raise translate(error, self._address.name) from error
         finally:
             await pool.close()
+
+    async def examine(self) -> list[Finding]:
+        return await examining.examine(self._address, self._clock)
+
+
+def _sending(values: Iterable[bytes | None]) -> float:
+    """Say how many seconds it may take to send so much."""
+    return sum(len(value) for value in values if value is not None) / _BYTES_A_SECOND
 
 
 async def _pace(site: Site) -> Pace:

@@ -1,11 +1,15 @@
-"""A user's own connection, inside a transaction that is theirs to commit: asyncpg's, or psycopg's of either kind."""
+"""A user's own connection, inside a transaction that is theirs to commit: asyncpg's, or psycopg's of either kind.
+
+SQLAlchemy's connections and sessions are asked for the driver's below. It is known by the names of its classes, and
+never imported here.
+"""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from dibs.domain.errors import NotSupported
+from dibs.domain.errors import NotSupported, StoreUnavailable
 from dibs.stores.postgres.errors import FAILURES
 from dibs.stores.postgres.pool import is_asyncpg
 from dibs.stores.postgres.statements import statement
@@ -23,6 +27,36 @@ _BEGIN = "SELECT 1"
 _PATIENCE_READ = "SELECT current_setting('lock_timeout')"
 _PATIENCE_WRITE = "SELECT set_config('lock_timeout', $1, true)"
 _UNIQUE_VIOLATION = "23505"
+_SQLALCHEMY = frozenset({"AsyncConnection", "AsyncSession", "Connection", "Session"})
+
+
+async def driver(connection: Any) -> Any:
+    """Give the driver's connection, with the transaction begun, where a user gave SQLAlchemy's; else what they gave."""
+    kind = _sqlalchemy(connection)
+    if kind is None:
+        return connection
+    try:
+        if kind == "AsyncSession":
+            connection = await connection.connection()
+        elif kind == "Session":
+            connection = connection.connection()
+        # SQLAlchemy begins a transaction with the first statement, and tells the driver no sooner.
+        if kind.startswith("Async"):
+            await connection.exec_driver_sql(_BEGIN)
+            return (await connection.get_raw_connection()).driver_connection
+        connection.exec_driver_sql(_BEGIN)
+        return connection.connection.driver_connection
+    except Exception as error:
+        told = f"connection: {type(error).__name__}: {error}"
+        raise StoreUnavailable(told, hint="Roll back, then try again.") from error
+
+
+def _sqlalchemy(connection: Any) -> str | None:
+    """Say which of SQLAlchemy's classes it is, or inherits from."""
+    for each in type(connection).__mro__:
+        if each.__module__.split(".")[0] == "sqlalchemy" and each.__name__ in _SQLALCHEMY:
+            return each.__name__
+    return None
 
 
 def turn(connection: Any, told: int | None) -> Turn:
@@ -37,7 +71,7 @@ def turn(connection: Any, told: int | None) -> Turn:
         return Turn(_Psycopg(connection), told)
     raise NotSupported(
         f"connection: {type(connection).__module__}.{type(connection).__qualname__} cannot be used here",
-        hint="Give a connection of asyncpg or psycopg 3 to the same database, with a transaction begun.",
+        hint="Give one of asyncpg, psycopg 3 or SQLAlchemy over them to the same database, with a transaction begun.",
     )
 
 

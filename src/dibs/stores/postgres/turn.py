@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dibs.stores.postgres.errors import BROKEN
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from dibs.stores.common.rows import Row
     from dibs.stores.postgres.pool import Connection
@@ -30,4 +34,30 @@ class Turn:
 
     def snapshot(self) -> Any:
         """Begin a transaction whose statements all see the same."""
-        return self.connection.transaction(isolation="repeatable_read", readonly=True)
+        return self.transaction(isolation="repeatable_read", readonly=True)
+
+
+class OwnTurn(Turn):
+    """The same on a connection of the store's own, which may be given up at any time."""
+
+    def __init__(self, connection: Connection, told: int | None, seconds: float) -> None:
+        super().__init__(connection, told)
+        self.fetch = partial(connection.fetch, timeout=seconds)
+
+    @asynccontextmanager
+    async def transaction(self, **options: Any) -> AsyncIterator[None]:
+        """Begin a transaction. If no one knows how the connection is, it is cut and not asked to roll back.
+
+        To ask a server that has fallen silent would take as long again as it took to notice.
+        """
+        transaction = self.connection.transaction(**options)
+        await transaction.start()
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, BROKEN) or not isinstance(error, Exception):
+                self.connection.terminate()
+            elif not self.connection.is_closed():
+                await transaction.rollback()
+            raise
+        await transaction.commit()

@@ -65,7 +65,9 @@ class _Writing:
                 court.elsewhere[row[2]] = Status(row[7])
         keys = court.contested(writes)
         if keys:
-            court.keys = {row[0]: row[1] for row in await self._turn.fetch(_KEYS, list(keys))}
+            found = await self._turn.fetch(_KEYS, self._turn.told, list(keys))
+            court.now = max(court.now, found[0][0])
+            court.keys = {key: id for _, key, id in found if key is not None}
 
     async def _flush(self) -> None:
         court = self._court

@@ -81,9 +81,12 @@ def _take(moment: Moment, alike: list[ClaimRequest]) -> list[list[int]]:
     for request in alike:
         seqs, picked = picked[: request.limit], picked[request.limit :]
         taken.append(seqs)
-        if seqs:
-            bindings = (json_array(seqs), request.worker_id, request.token, moment.now, request.lease_us or None)
-            moment.execute(_TAKE, bindings)
+    bindings = [
+        (json_array(seqs), request.worker_id, request.token, moment.now, request.lease_us or None)
+        for request, seqs in zip(alike, taken, strict=True)
+        if seqs
+    ]
+    moment.executemany(_TAKE, bindings)
     return taken
 
 

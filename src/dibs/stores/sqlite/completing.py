@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COMPLETED = Written(Outcome.APPLIED, Status.COMPLETED)
 
+_COMPLETED = EventName.COMPLETED  # looked up once: a member of an enum by its name is dear
 _FIND = statement("complete_find")
 _TAKE = statement("complete_take")
 _TAKEN = statement("complete_taken")
@@ -37,9 +38,14 @@ _Alike = tuple[str, int, bytes | None]
 def complete(moment: Moment, writes: Sequence[Write]) -> AbstractSet[str]:
     """Complete what can be completed the quick way; say which jobs that were."""
     groups: dict[_Alike, list[str]] = {}
+    last, ids = None, list[str]()
     for write in writes:
-        if write.event is EventName.COMPLETED and write.ref is not None:
-            groups.setdefault((write.ref.token, write.ref.fence, write.result_json), []).append(write.id)
+        ref = write.ref
+        if write.event is _COMPLETED and ref is not None:
+            alike = (ref.token, ref.fence, write.result_json)
+            if alike != last:  # mostly it is not
+                last, ids = alike, groups.setdefault(alike, [])
+            ids.append(write.id)
     if not groups or len({write.id for write in writes}) < len(writes):
         return frozenset()  # a later write of a job must see what an earlier one left
     done: set[str] = set()

@@ -84,7 +84,6 @@ class Link:
         self._patience = Patience(random)
         self._connection: apsw.Connection | None = None
         self._file: tuple[int, int] | None = None
-        self._pages = 0
         self._tried_at = 0
         self._asked = 0
 
@@ -119,7 +118,7 @@ class Link:
                 self._use_wal(connection)
                 connection.pragma("synchronous", "FULL")
                 connection.pragma("journal_size_limit", _RESTART_PAGES * _PAGE)
-                connection.set_wal_hook(self._note_pages)
+                connection.wal_autocheckpoint(0)  # see checkpoint
             else:
                 connection.pragma("query_only", "ON")
             connection.pragma("cache_size", -_CACHE_KIB)
@@ -160,27 +159,28 @@ class Link:
             return StoreUnavailable(f"{self.path} cannot be opened: {folder} is no folder", hint="Make it first.")
         return translate(error, self.path)
 
-    def _note_pages(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        self._pages = pages
-        if pages < self._tried_at:
-            self._tried_at = 0  # it has begun anew
-        return apsw.SQLITE_OK
-
     def checkpoint(self) -> None:
         """Keep the WAL small, after a commit.
 
         Pages are moved in passing; that alone never ends while others go on writing, so from twice the size on it holds
         them up, for a moment at most, to begin the WAL anew.
         """
-        if self._connection is None or self._pages < max(_MOVE_PAGES, self._tried_at + _RETRY_PAGES):
+        if self._connection is None or not self._writes:
             return
-        restart = self._pages >= _RESTART_PAGES
-        self._tried_at = self._pages
-        self._patience.allow(_RESTART_SECONDS)
         # Busy: a reader is in the way. An error of the disk will be met, and told, by the next transaction.
         with suppress(apsw.Error):
-            mode = apsw.SQLITE_CHECKPOINT_RESTART if restart else apsw.SQLITE_CHECKPOINT_PASSIVE
-            self._connection.wal_checkpoint(mode=mode)
+            # A look at shared memory. SQLite would tell us at each commit, but there it costs all who wait for that.
+            pages, _ = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            if pages < self._tried_at:
+                self._tried_at = 0  # it has begun anew
+            if pages < max(_MOVE_PAGES, self._tried_at + _RETRY_PAGES):
+                return
+            self._tried_at = pages
+            self._patience.allow(_RESTART_SECONDS)
+            restart = pages >= _RESTART_PAGES
+            self._connection.wal_checkpoint(
+                mode=apsw.SQLITE_CHECKPOINT_RESTART if restart else apsw.SQLITE_CHECKPOINT_PASSIVE
+            )
 
 
 def _identity(path: str) -> tuple[int, int] | None:

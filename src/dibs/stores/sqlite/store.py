@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from urllib.parse import unquote
 
 from dibs.domain.errors import InvalidRequest, Problem
 from dibs.store import Capabilities
-from dibs.stores.sqlite import claiming, finding, inserting, reading, registry, removing, writing
+from dibs.stores.sqlite import claiming, examining, finding, inserting, reading, registry, removing, writing
 from dibs.stores.sqlite.connection import check_library
 from dibs.stores.sqlite.counting import Counter
 from dibs.stores.sqlite.engine import Engine
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.clock import Clock
+    from dibs.domain.finding import Finding
     from dibs.domain.job import (
         ClaimRequest,
         Counts,
@@ -63,6 +65,7 @@ class SqliteStore:
             raise InvalidRequest([Problem("path", "must name a file; for jobs in memory there is the memory store")])
         # Absolute from the start: a program that changes its folder goes on using the same file.
         self.path = str(Path(path).absolute())
+        self._clock = clock
         self._engine = Engine(self.path, clock)
         self._counter = Counter(clock)
 
@@ -142,3 +145,6 @@ class SqliteStore:
 
     async def migrate(self, *, dry_run: bool = False) -> list[str]:
         return await self._engine.migrate(dry_run=dry_run)
+
+    async def examine(self) -> list[Finding]:
+        return await asyncio.to_thread(examining.examine, self.path, self._clock)

@@ -1,0 +1,79 @@
+"""The servers that fault tests may hurt. A store joins by adding one here: a server of its own, behind a proxy."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+import asyncpg
+
+from dibs.clock import Clock
+from dibs.stores.postgres import PostgresStore
+from tests.servers import postgres
+from tests.servers.proxy import Proxy
+
+
+class Subject(Protocol):
+    """A server, and what can be done to it."""
+
+    url: str
+    """Of its database, migrated; straight to it."""
+    options: str
+    """What is added to the URL of those who work: above all how long a server's silence is believed."""
+    notice: float
+    """Seconds after which a server that says nothing has been noticed, with those options."""
+    commits: bytes
+    """What a client sends to commit a transaction of several statements; empty: it sends nothing of the kind."""
+
+    def stop(self, mode: str) -> None: ...
+    def start(self) -> None: ...
+    async def prepare(self) -> None:
+        """Make the database empty and ready."""
+
+    async def kill(self) -> int:
+        """End every connection that dibs has to it; say how many there were."""
+        ...
+
+
+class Postgres:
+    options = "?timeout=2"
+    notice = 2.0
+    commits = b"COMMIT;"
+
+    def __init__(self, server: postgres.Server) -> None:
+        self._server = server
+        self.url = server.url
+
+    def stop(self, mode: str) -> None:
+        self._server.stop(mode)
+
+    def start(self) -> None:
+        self._server.start()
+
+    async def prepare(self) -> None:
+        connection = await asyncpg.connect(self.url)
+        await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        await connection.close()
+        await PostgresStore(self.url, Clock()).migrate()
+
+    async def kill(self) -> int:
+        connection = await asyncpg.connect(self.url)
+        killed = await connection.fetchval(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'dibs'"
+        )
+        await connection.close()
+        return int(killed)
+
+
+@contextmanager
+def postgresql() -> Iterator[Subject]:
+    with postgres.private() as server:
+        yield Postgres(server)
+
+
+SUBJECTS: dict[str, Callable[[], AbstractContextManager[Subject]]] = {"postgresql": postgresql}
+
+
+@contextmanager
+def behind_a_proxy(subject: Subject) -> Iterator[Proxy]:
+    with Proxy.of(subject.url) as proxy:
+        yield proxy
