@@ -1,4 +1,4 @@
-"""Where the hammers meet: an SQLite file, or a PostgreSQL database; what is watched there, and what must hold of it."""
+"""Where the hammers meet: an SQLite file, or a server's database; what is watched there, and what must hold of it."""
 
 from __future__ import annotations
 
@@ -105,18 +105,71 @@ class PostgresDatabase:
         }, {}
 
 
+class MysqlDatabase:
+    """One database. The server says how many deadlocks it has met: each was retried, or someone was told of it."""
+
+    name = "one database"
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        asyncio.run(self._prepare())
+        self._before = self._ask()
+
+    async def _prepare(self) -> None:
+        from dibs.clock import Clock
+        from dibs.stores.mysql import MysqlStore
+
+        store = MysqlStore(self.url, Clock())
+        await store.migrate()
+        counts = await store.counts()
+        await store.close()
+        if counts.unfinished + counts.completed + counts.failed + counts.cancelled:
+            sys.exit("there are jobs in this database already: name an empty one")
+
+    def _ask(self) -> dict[str, int]:
+        from tests.servers.databases import connect_mysql
+
+        with connect_mysql(self.url) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_deadlocks', 'Com_commit', 'Threads_connected')"
+            )
+            return {name.lower(): int(value) for name, value in cursor.fetchall()}
+
+    def now(self) -> str:
+        found = self._ask()
+        deadlocks = found.get("innodb_deadlocks", 0) - self._before.get("innodb_deadlocks", 0)
+        return f"{found['threads_connected']} connections, {deadlocks} deadlocks retried"
+
+    def end(self) -> tuple[dict[str, Any], dict[str, bool]]:
+        found = self._ask()
+        return {
+            "deadlocks_retried": found.get("innodb_deadlocks", 0) - self._before.get("innodb_deadlocks", 0),
+            "commits": found["com_commit"] - self._before["com_commit"],
+        }, {}
+
+
 @contextmanager
 def enter(store: str, folder: Path) -> Iterator[Arena]:
-    """Make what ``--store`` names: ``sqlite``, ``postgresql`` (a server of its own), or an empty database by URL."""
+    """Make what ``--store`` names: ``sqlite``, a server of its own by its make, or an empty database by URL."""
+    sys.path.insert(0, str(ROOT))
     if store == "sqlite":
         yield SqliteFile(folder)
     elif store == "postgresql":
-        sys.path.insert(0, str(ROOT))
         from tests.servers import postgres
 
         with postgres.private() as server:
             yield PostgresDatabase(server.url)
     elif store.startswith("postgresql://"):
         yield PostgresDatabase(store)
+    elif store == "mariadb":
+        from tests.servers import mariadb
+        from tests.servers.databases import connect_mysql
+
+        with mariadb.private() as server:
+            with connect_mysql(server.url) as connection:
+                connection.cursor().execute("CREATE DATABASE jobs")
+            yield MysqlDatabase(server.url.removesuffix("/mysql") + "/jobs")
+    elif store.startswith(("mysql://", "mariadb://")):
+        yield MysqlDatabase(store)
     else:
-        sys.exit(f"--store {store}: must be sqlite, postgresql, or postgresql://…")
+        sys.exit(f"--store {store}: must be sqlite, postgresql, mariadb, or postgresql://… or mysql://…")

@@ -12,6 +12,8 @@ import apsw
 import asyncpg
 
 from dibs.clock import Clock
+from dibs.stores.mysql import MysqlStore
+from dibs.stores.mysql import migrate as mysql
 from dibs.stores.postgres import PostgresStore
 from dibs.stores.postgres import migrate as postgres
 from dibs.stores.sqlite import migrate as sqlite
@@ -30,6 +32,18 @@ RELATIONS = """
   FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname LIKE 'dibs%'
     AND (relkind IN ('r', 'v') OR relname = 'dibs_clock') ORDER BY relname"""
 INDEXES = "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = $1 ORDER BY indexrelid::regclass::text"
+MYSQL_TABLES = """
+  SELECT table_name, table_type FROM information_schema.tables
+  WHERE table_schema = database() AND table_name LIKE 'dibs%' ORDER BY table_name"""
+MYSQL_COLUMNS = """
+  SELECT column_name, ' ', column_type, if(is_nullable = 'NO', ' NOT NULL', ''),
+    coalesce(concat(' DEFAULT ', nullif(column_default, 'NULL')), ''), if(extra = '', '', concat(' ', extra)),
+    if(coalesce(generation_expression, '') = '', '', concat(' AS (', generation_expression, ')'))
+  FROM information_schema.columns WHERE table_schema = database() AND table_name = %s ORDER BY ordinal_position"""
+MYSQL_INDEXES = """
+  SELECT if(min(non_unique) = 0, 'UNIQUE KEY', 'KEY'), index_name, group_concat(column_name ORDER BY seq_in_index)
+  FROM information_schema.statistics WHERE table_schema = database() AND table_name = %s
+  GROUP BY index_name ORDER BY index_name"""
 KINDS = {"r": "TABLE", "v": "VIEW", "S": "SEQUENCE"}
 
 
@@ -65,11 +79,35 @@ async def _describe(url: str) -> str:
     return text
 
 
+def mysql_schema() -> str:
+    """Tell what the catalogue says; how the server shows a table is left out, as it depends on its make."""
+    sys.path.insert(0, str(ROOT))
+    from tests.servers.databases import bare_mysql, connect_mysql
+
+    url = bare_mysql("schema")
+    asyncio.run(MysqlStore(url, Clock()).migrate())
+    text = HEAD
+    with connect_mysql(url) as connection, connection.cursor() as cursor:
+        cursor.execute(MYSQL_TABLES)
+        for table, kind in cursor.fetchall():
+            cursor.execute(MYSQL_COLUMNS, (table,))
+            columns = ["  " + "".join(row) for row in cursor.fetchall()]
+            cursor.execute(MYSQL_INDEXES, (table,))
+            indexes = [f"  {unique} {name} ({listed})" for unique, name, listed in cursor.fetchall()]
+            listed = ",\n".join(columns + indexes)
+            text += f"\nCREATE {'VIEW' if kind == 'VIEW' else 'TABLE'} {table} (\n{listed}\n);\n"
+    return text
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if it would have")
     check = parser.parse_args().check
-    wanted = {sqlite.__file__: sqlite_schema(), postgres.__file__: postgres_schema()}
+    wanted = {
+        sqlite.__file__: sqlite_schema(),
+        postgres.__file__: postgres_schema(),
+        mysql.__file__: mysql_schema(),
+    }
     return max(_settle(Path(module).with_name("schema.sql"), text, check=check) for module, text in wanted.items())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.crew import ROOT
-from tests.servers.databases import bare_postgres
+from tests.servers.databases import bare_mysql, bare_postgres
 
 
 def hammer(*arguments: str) -> dict[str, Any]:
@@ -42,6 +42,15 @@ def test_hammer_postgres() -> None:
     """Ten processes: no deadlock reaches anyone, and no claim is handed out twice."""
     url = bare_postgres("hammer")
     summary = hammer("--store", url, "--processes", "10", "--seconds", "12")
+    assert summary["claims"] > 200
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_hammer_mysql() -> None:
+    """Eight processes: no deadlock reaches anyone, and no claim is handed out twice."""
+    url = bare_mysql("hammer")
+    summary = hammer("--store", url, "--processes", "8", "--seconds", "12")
     assert summary["claims"] > 200
 
 
