@@ -80,11 +80,15 @@ def unpacked(target: Path) -> Path | None:
     """Fetch Debian's package and the libraries that it may need, and unpack them where anyone may."""
     found = target / "usr/sbin/mariadbd"
     if not found.exists():
-        target.mkdir(exist_ok=True)
+        new = target.with_name(f"{target.name}-{os.getpid()}")  # in its place once it is whole: others may look for it
+        new.mkdir(parents=True, exist_ok=True)
         for package in (PACKAGE, *LIBRARIES):
-            attempt(["apt-get", "download", package], cwd=target)
-        for archive in target.glob("*.deb"):
-            attempt(["dpkg-deb", "-x", archive, target])
+            attempt(["apt-get", "download", package], cwd=new)
+        for archive in new.glob("*.deb"):
+            attempt(["dpkg-deb", "-x", archive, new])
+        with contextlib.suppress(OSError):  # another run was faster
+            new.rename(target)
+        shutil.rmtree(new, ignore_errors=True)
     return found if found.exists() else None
 
 
