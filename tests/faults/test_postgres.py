@@ -32,8 +32,8 @@ from tests.servers.proxy import Proxy
 LIMIT = 1.0
 """Seconds that these stores let a server be silent."""
 SLACK = 3.0
-LOCKED = """SELECT EXISTS (SELECT FROM pg_stat_activity
-  WHERE datname = current_database() AND state = 'idle in transaction' AND query LIKE '%FOR UPDATE OF job SKIP LOCKED%')"""
+LOCKED = """SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+  AND state = 'idle in transaction' AND query LIKE '%FOR UPDATE OF job SKIP LOCKED%')"""
 CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'dibs'"
 
 
@@ -255,7 +255,7 @@ async def test_connections_come_back_one_for_one(store: PostgresStore, proxy: Pr
 async def test_a_redrive_is_later_than_the_end_that_set_its_key_free(
     straight: str, proxy: Proxy, other: PostgresStore, own: asyncpg.Connection
 ) -> None:
-    """Race: the key is taken when the redrive tells the time, and free when it looks for it. The log must not say so."""
+    """Race: the key is taken when the redrive tells the time, and free when it looks for it."""
     slow = PostgresStore(f"{proxy.through(straight)}?pool=1", Clock())
     [first] = await enqueue(slow, new_job("first", unique_key="k"))
     await slow.write([transitions.cancel(first.id)])

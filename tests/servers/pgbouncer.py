@@ -1,7 +1,7 @@
 """A private PgBouncer in transaction mode, in front of the tests' PostgreSQL: found or installed as the server is.
 
-In this order: a binary on the machine, Debian's package (with apt-get as root, unpacked without). It refuses to run as root
-too. There is no skipping: a run without one fails.
+In this order: a binary on the machine, Debian's package (with apt-get as root, unpacked without). It refuses to run as
+root too. There is no skipping: a run without one fails.
 """
 
 import contextlib
