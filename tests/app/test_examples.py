@@ -1,10 +1,13 @@
 """Every example runs by itself, says something, and leaves no warning behind."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.servers.databases import bare_postgres
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 
@@ -16,7 +19,10 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_example_runs(example: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", str(example)]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    environment = dict(os.environ)
+    if "DATABASE_URL" in example.read_text():
+        environment["DATABASE_URL"] = bare_postgres("examples")
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout
     assert list(tmp_path.iterdir()) == []

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.databases import bare_postgres
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -23,6 +25,8 @@ def test_snippets_run(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text(snippets(page))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    if "DATABASE_URL" in snippets(page):
+        environment["DATABASE_URL"] = bare_postgres("docs")
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         check=False,

@@ -15,6 +15,7 @@ from dibs.domain import transitions
 from dibs.domain.errors import InvalidRequest, StoreUnavailable
 from dibs.domain.job import Extension, Outcome
 from dibs.stores.postgres import PostgresStore, address
+from dibs.stores.postgres.statements import statement
 from dibs.testing.conformance.builders import (
     claim,
     claim_one,
@@ -32,6 +33,7 @@ from tests.servers.proxy import Proxy
 LIMIT = 1.0
 """Seconds that these stores let a server be silent."""
 SLACK = 3.0
+TURN = statement("document_lock")
 LOCKED = """SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
   AND state = 'idle in transaction' AND query LIKE '%FOR UPDATE OF job SKIP LOCKED%')"""
 CONNECTED = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'dibs'"
@@ -255,7 +257,7 @@ async def test_connections_come_back_one_for_one(store: PostgresStore, proxy: Pr
 async def test_a_redrive_is_later_than_the_end_that_set_its_key_free(
     straight: str, proxy: Proxy, other: PostgresStore, own: asyncpg.Connection
 ) -> None:
-    """Race: the key is taken when the redrive tells the time, and free when it looks. The log must not say so."""
+    """Race: the key is taken when the redrive tells the time, and free when it looks for it."""
     slow = PostgresStore(f"{proxy.through(straight)}?pool=1", Clock())
     [first] = await enqueue(slow, new_job("first", unique_key="k"))
     await slow.write([transitions.cancel(first.id)])
@@ -276,3 +278,16 @@ async def test_a_redrive_is_later_than_the_end_that_set_its_key_free(
     began, ended = (await other.log("first"))[-1], (await other.log("second"))[-1]
     assert (began.event, ended.event) == ("redriven", "completed")
     assert began.at_us >= ended.at_us
+
+
+async def test_whoever_writes_a_document_waits_its_turn(store: PostgresStore, own: asyncpg.Connection) -> None:
+    """Ten processes on a starved machine: each waits for the others, and none of them is silent."""
+    await store.put("paused/q", b"1")
+    async with own.transaction():
+        await own.execute(TURN, "paused/q")
+        waiting = asyncio.ensure_future(store.put("paused/q", b"2"))
+        await asyncio.sleep(1.5 * LIMIT)
+        assert not waiting.done()
+    document = await waiting
+    assert document is not None
+    assert document.version == 2

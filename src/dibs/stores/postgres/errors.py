@@ -36,6 +36,11 @@ _HINTS: list[tuple[type[Exception], str, str]] = [
     (asyncpg.TooManyConnectionsError, "the server has no free connection", "Raise max_connections, or use PgBouncer."),
     (asyncpg.DiskFullError, "the disk is full", "Free some space; dibs goes on by itself then."),
     (
+        asyncpg.ProtocolViolationError,  # PgBouncer's own, before it has connected to anything
+        "something in between does not take the settings that dibs fixes its plans with",
+        "Behind PgBouncer add ?prepared=no to the URL, and in transaction mode ?prepared=no&listen=no.",
+    ),
+    (
         asyncpg.InvalidSQLStatementNameError,
         "a prepared statement was lost",
         "Behind PgBouncer in transaction mode add ?prepared=no to the URL.",

@@ -379,7 +379,8 @@ class PostgresStore:
     async def put(
         self, name: str, value: bytes | None, *, expect: int | None = None, keep_us: int | None = None
     ) -> Document | None:
-        return await self._again(lambda turn: registry.put(turn, name, value, expect, keep_us))
+        # Writers of one document wait for each other, and the last of many on a busy machine for long.
+        return await self._again(lambda turn: registry.put(turn, name, value, expect, keep_us), _PATIENCE_SECONDS)
 
     async def migrate(self, *, dry_run: bool = False) -> list[str]:
         pool = Pool(self._address)
