@@ -1,20 +1,29 @@
-"""dibs itself, as the peers are measured: one worker process on a SQLite file, by the public API."""
+"""dibs itself, as the peers are measured: one worker process, by the public API.
+
+On the database whose URL the folder holds, as a peer on PostgreSQL finds it; without one, on a SQLite file.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import dibs
 from bench.peers.program import LOOK, Job, Seen, main
 
-CONCURRENCY = 100
+import os; CONCURRENCY = int(os.environ.get("CONC","100"))
 
 
 class DibsQueue:
     def __init__(self, folder: Path) -> None:
-        self._app = dibs.App(f"sqlite:///{folder / 'jobs.db'}")
+        given = folder / "url"
+        self._url = given.read_text(encoding="utf-8") if given.exists() else f"sqlite:///{folder / 'jobs.db'}"
+        self._app = dibs.App(self._url)
+        if given.exists():
+            self._app.sync.migrate()
         self._seen = Seen(0)
         self._all = asyncio.Event()
 
@@ -27,8 +36,10 @@ class DibsQueue:
     def about(self) -> str:
         import apsw
 
-        version = f"{dibs.__version__}, SQLite {apsw.sqlite_lib_version()}"
-        return f"dibs {version}: WAL, synchronous FULL, concurrency {CONCURRENCY}"
+        store = f"SQLite {apsw.sqlite_lib_version()}: WAL, synchronous FULL"
+        if self._url.startswith("postgresql"):
+            store = "PostgreSQL"
+        return f"dibs {dibs.__version__}, {store}, concurrency {CONCURRENCY}"
 
     def put(self, job: Job) -> None:
         self._app.sync.enqueue("noop", job)
@@ -40,10 +51,20 @@ class DibsQueue:
         return self._app.sync.counts().unfinished
 
     def work(self, seen: Seen) -> None:
-        asyncio.run(self._work(seen))
+        self._run(self._work(seen))
 
     def follow(self, seen: Seen) -> None:
-        asyncio.run(self._follow(seen))
+        self._run(self._follow(seen))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run on the loop that the peers of its store run on."""
+        loop_factory = None
+        if self._url.startswith("postgresql"):
+            import uvloop
+
+            loop_factory = uvloop.new_event_loop
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            runner.run(work)
 
     async def _work(self, seen: Seen) -> None:
         self._seen = seen
