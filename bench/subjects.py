@@ -28,6 +28,8 @@ KEEP = Retention().keep(keyed=False)
 
 
 def url_of(store: str, folder: Path) -> str:
+    if store == "postgres":
+        return (folder / "url").read_text(encoding="utf-8")
     return "memory://" if store == "memory" else f"sqlite:///{folder / 'jobs.db'}"
 
 

@@ -12,6 +12,7 @@ from bench.cases.enqueue import enqueue
 from bench.cases.flat import flat
 from bench.cases.http import http
 from bench.cases.pickup import pickup
+from bench.cases.postgres.end_to_end import postgres
 from bench.run import Run
 
 
@@ -29,4 +30,5 @@ CASES = (
     Case("pickup", "from another process: how soon a job is claimed, and what waiting costs", pickup),
     Case("http", "claims over HTTP: ten connections to a server process, beside its empty endpoint", http),
     Case("flat", "what a claim costs with a long backlog or history", flat),
+    Case("postgres", "end to end on PostgreSQL, beside the peers there", postgres),
 )

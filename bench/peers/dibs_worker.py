@@ -14,12 +14,15 @@ from typing import Any
 import dibs
 from bench.peers.program import LOOK, Job, Seen, main
 
-import os; CONCURRENCY = int(os.environ.get("CONC","100"))
+CONCURRENCY = 100
+MANY = 1000
+"""On PostgreSQL, where the fastest peers set no limit, or one as high."""
 
 
 class DibsQueue:
     def __init__(self, folder: Path) -> None:
         given = folder / "url"
+        self._concurrency = MANY if given.exists() else CONCURRENCY
         self._url = given.read_text(encoding="utf-8") if given.exists() else f"sqlite:///{folder / 'jobs.db'}"
         self._app = dibs.App(self._url)
         if given.exists():
@@ -38,8 +41,8 @@ class DibsQueue:
 
         store = f"SQLite {apsw.sqlite_lib_version()}: WAL, synchronous FULL"
         if self._url.startswith("postgresql"):
-            store = "PostgreSQL"
-        return f"dibs {dibs.__version__}, {store}, concurrency {CONCURRENCY}"
+            store = "PostgreSQL, uvloop"
+        return f"dibs {dibs.__version__}, {store}, concurrency {self._concurrency}"
 
     def put(self, job: Job) -> None:
         self._app.sync.enqueue("noop", job)
@@ -95,7 +98,7 @@ class DibsQueue:
             await asyncio.sleep(LOOK)
 
     def _worker(self) -> dibs.Worker:
-        return dibs.Worker(self._app, concurrency=CONCURRENCY, worker_id="bench")
+        return dibs.Worker(self._app, concurrency=self._concurrency, worker_id="bench")
 
 
 if __name__ == "__main__":

@@ -17,8 +17,7 @@ from pgqueuer.queries import Queries  # type: ignore[import-not-found]
 from bench.peers.on_postgres import PostgresQueue, versions
 from bench.peers.program import Job, Seen, main
 
-import os
-BATCH, POOL = int(os.environ.get("CONC","100")), 10
+BATCH, POOL = 100, 10
 
 
 class PgQueuerQueue(PostgresQueue):

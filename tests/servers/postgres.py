@@ -113,15 +113,16 @@ def _try(command: list[Any], **options: Any) -> None:
 class Server:
     """One private instance, and how to stop and start it."""
 
-    def __init__(self, folder: Path, programs: Path, port: int) -> None:
+    def __init__(self, folder: Path, programs: Path, port: int, settings: dict[str, str] | None = None) -> None:
         self.folder, self.programs, self.port = folder, programs, port
+        self._settings = SETTINGS | (settings or {})
 
     @property
     def url(self) -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     @classmethod
-    def make(cls, folder: Path) -> "Server":
+    def make(cls, folder: Path, settings: dict[str, str] | None = None) -> "Server":
         """Make a data folder that the server's user owns."""
         programs = binaries()
         with socket.socket() as probe:
@@ -148,10 +149,10 @@ class Server:
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", **as_user())
         if done.returncode != 0:
             raise Missing(f"initdb failed: {done.stderr}{done.stdout}")
-        return cls(folder, programs, port)
+        return cls(folder, programs, port, settings)
 
     def start(self) -> None:
-        settings = SETTINGS | {"port": str(self.port), "unix_socket_directories": ""}
+        settings = self._settings | {"port": str(self.port), "unix_socket_directories": ""}
         options = " ".join(f"-c {key}={value or chr(39) * 2}" for key, value in settings.items())
         self._control("start", "-w", "-l", self.folder / "data" / "server.log", "-o", options)
 
@@ -231,10 +232,10 @@ def watch(folder: str, programs: str, port: int, owner: int, began: str) -> None
 
 
 @contextlib.contextmanager
-def private() -> Iterator[Server]:
-    """Run an instance of one test's own, which it may stop and start."""
-    folder = Path(tempfile.mkdtemp(prefix="dibs-postgres-own-"))
-    server = Server.make(folder)
+def private(settings: dict[str, str] | None = None, *, within: Path | None = None) -> Iterator[Server]:
+    """Run an instance of one test's own, which it may stop and start. Its files are ``within`` a folder, if one is named."""
+    folder = Path(tempfile.mkdtemp(prefix="dibs-postgres-own-", dir=within))
+    server = Server.make(folder, settings)
     server.start()
     try:
         yield server
