@@ -35,9 +35,15 @@ def url_of(store: str, folder: Path) -> str:
 
 @asynccontextmanager
 async def opened(store: str, folder: Path) -> AsyncIterator[Store]:
+    async with opened_at(url_of(store, folder)) as subject:
+        yield subject
+
+
+@asynccontextmanager
+async def opened_at(url: str) -> AsyncIterator[Store]:
     from dibs.broker.connect import open_store
 
-    subject = open_store(url_of(store, folder), Clock())
+    subject = open_store(url, Clock())
     await subject.open()
     try:
         yield subject
