@@ -25,8 +25,12 @@ class DibsQueue:
         self._concurrency = MANY if given.exists() else CONCURRENCY
         self._url = given.read_text(encoding="utf-8") if given.exists() else f"sqlite:///{folder / 'jobs.db'}"
         self._app = dibs.App(self._url)
+        self._runner: asyncio.Runner | None = None
         if given.exists():
-            self._app.sync.migrate()
+            import uvloop
+
+            self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)  # as the peers on PostgreSQL run
+            self._runner.run(self._app.migrate())
         self._seen = Seen(0)
         self._all = asyncio.Event()
 
@@ -45,7 +49,10 @@ class DibsQueue:
         return f"dibs {dibs.__version__}, {store}, concurrency {self._concurrency}"
 
     def put(self, job: Job) -> None:
-        self._app.sync.enqueue("noop", job)
+        if self._runner is None:
+            self._app.sync.enqueue("noop", job)
+        else:
+            self._runner.run(self._app.enqueue("noop", job))
 
     def put_many(self, jobs: list[Job]) -> None:
         self._app.sync.enqueue_many([dibs.NewJob("noop", job) for job in jobs])
@@ -60,14 +67,10 @@ class DibsQueue:
         self._run(self._follow(seen))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run on the loop that the peers of its store run on."""
-        loop_factory = None
-        if self._url.startswith("postgresql"):
-            import uvloop
-
-            loop_factory = uvloop.new_event_loop
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            runner.run(work)
+        if self._runner is None:
+            asyncio.run(work)
+        else:
+            self._runner.run(work)
 
     async def _work(self, seen: Seen) -> None:
         self._seen = seen

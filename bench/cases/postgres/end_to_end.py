@@ -46,7 +46,7 @@ async def postgres(run: Run) -> None:
 
 def hold(run: Run, found: Found, small: int, middle: int, large: int) -> None:
     """The bars: each a ratio of what was measured in the same turn."""
-    for jobs, times in ((small, TIMES), (middle, LATER)):
+    for jobs, times in ((small, TIMES), (middle, {} if run.quick else LATER)):
         mine = _rates(found[named(OURS, jobs)])
         for peer in POSTGRES_PEERS:
             if peer.name in times:
