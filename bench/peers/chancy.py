@@ -11,18 +11,13 @@ import logging
 from chancy import Chancy, Queue, Worker  # type: ignore[import-not-found]
 from chancy import Job as ChancyJob
 
+from bench.peers import chancy_task
 from bench.peers.on_postgres import PostgresQueue, versions
 from bench.peers.program import Job, Seen, main
 
 CONCURRENCY, POOL = 100, 20
-NAME = "bench.peers.chancy.noop"
+NAME = "bench.peers.chancy_task.noop"
 LEFT = "SELECT count(*) FROM chancy_jobs WHERE state IN ('pending', 'running', 'retrying')"
-
-_seen = Seen(0)
-
-
-async def noop(*, to: str, subject: str, number: int) -> None:
-    _seen.handle(number)
 
 
 class ChancyQueue(PostgresQueue):
@@ -66,9 +61,7 @@ class ChancyQueue(PostgresQueue):
             return int((await cursor.fetchone())[0])
 
     async def start(self, seen: Seen) -> None:
-        import bench.peers.chancy as module  # the handler is found by this name, and this file runs under another
-
-        module._seen = seen
+        chancy_task.watched.append(seen)
         self._worker = Worker(self._chancy, register_signal_handlers=False)
         self._worker.send_outgoing_interval = 0.1
         await self._worker.__aenter__()

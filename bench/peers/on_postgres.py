@@ -1,7 +1,7 @@
 """What the programs on PostgreSQL have in common: an async queue behind the plain calls that every program answers.
 
-The folder that they are given holds one file, ``url``: an empty database of this turn's own. One event loop, uvloop's,
-serves the life of the process; so nothing is connected anew for a call, and no contender has a slower loop than another.
+The folder that they are given holds one file, ``url``: an empty database of this turn's own. One event loop,
+uvloop's, serves the life of the process; so nothing is connected anew for a call, and no one has a slower loop.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class PostgresQueue(ABC):
             if len(seen.numbers) != known:
                 known, since = len(seen.numbers), time.monotonic()
             await asyncio.sleep(NEWS)
-        while await self.count() and time.monotonic() - since < PATIENCE:
+        while await self.count() and time.monotonic() - since < PATIENCE:  # noqa: ASYNC110 (only the store knows)
             await asyncio.sleep(LOOK)
         seen.emptied = time.monotonic()
 

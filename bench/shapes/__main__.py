@@ -1,9 +1,9 @@
 """``python -m bench.shapes [JOBS]``: update in place, against a hot table and a history, batch by batch in turns.
 
-Both have what a job of dibs has: an id, a lane, a due time, a fence and token, a lease that can be sought by its end, a log
-of events, and finished jobs that can be sought by their end. No leases are extended, nothing is retried, and no place is
-remembered: this is about what the tables cost by themselves. Autovacuum is off. Once nothing is held, once a snapshot is
-held open from the start. Beside each, what a claim costs that begins where the last one ended.
+Both have what a job of dibs has: an id, a lane, a due time, a fence and token, a lease that can be sought by its end,
+a log of events, and finished jobs that can be sought by their end. No lease is extended and nothing is retried: this is
+about what the tables cost by themselves. Autovacuum is off. Once nothing is held, once a snapshot is held open from the
+start; and each once from the beginning, once from where the last claim ended.
 """
 
 from __future__ import annotations

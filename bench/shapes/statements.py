@@ -33,7 +33,8 @@ IN_PLACE = Shape(
     + EVENT,
     """
     INSERT INTO job (id, lane, due, status, params, terms)
-    SELECT 'job-' || lpad(n::text, 32, '0'), 1, n, 'pending', decode(repeat('61', 70), 'hex'), decode(repeat('62', 90), 'hex')
+    SELECT 'job-' || lpad(n::text, 32, '0'), 1, n, 'pending', decode(repeat('61', 70), 'hex'),
+      decode(repeat('62', 90), 'hex')
     FROM generate_series(1, $1::integer) AS n
     """,
     """
@@ -70,13 +71,14 @@ HISTORY = Shape(
     CREATE INDEX hot_lane ON hot (lane, due, seq);
     CREATE TABLE claim (
       seq bigint PRIMARY KEY, id text NOT NULL UNIQUE, lane bigint NOT NULL, due bigint NOT NULL, fence bigint NOT NULL,
-      token text NOT NULL, worker text NOT NULL, lease_expires bigint NOT NULL, params bytea NOT NULL, terms bytea NOT NULL
+      token text NOT NULL, worker text NOT NULL, lease_expires bigint NOT NULL, params bytea NOT NULL,
+      terms bytea NOT NULL
     ) WITH (autovacuum_enabled = off);
     CREATE INDEX claim_leases ON claim (lease_expires);
     CREATE TABLE history (
       seq bigint PRIMARY KEY, id text NOT NULL UNIQUE, lane bigint NOT NULL, due bigint NOT NULL, status text NOT NULL,
-      fence bigint NOT NULL, token text, worker text, expires bigint NOT NULL, params bytea NOT NULL, terms bytea NOT NULL,
-      result bytea
+      fence bigint NOT NULL, token text, worker text, expires bigint NOT NULL, params bytea NOT NULL,
+      terms bytea NOT NULL, result bytea
     ) WITH (autovacuum_enabled = off);
     CREATE INDEX history_finished ON history (lane, status, expires);
     """

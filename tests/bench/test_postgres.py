@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.cases.flat import SHAPES
+from bench.cases.pickup import Turn
 from bench.cases.postgres import pickup
-from bench.cases.postgres.end_to_end import OURS, at, hold, named
-from bench.cases.postgres.flat import SHAPES, fill
+from bench.cases.postgres.end_to_end import at, hold, named
+from bench.cases.postgres.flat import fill
+from bench.contenders import OURS_POSTGRES as OURS
 from bench.contenders import POSTGRES_PEERS, Drained, drain
 from bench.postgres import serving
 from bench.run import Run
@@ -35,9 +38,9 @@ def test_the_bars_are_ratios_of_the_same_turn_until_nothing_is_left(run: Run) ->
 
 
 def test_pickup_is_held_against_the_best_peer(run: Run) -> None:
-    found = {peer.subject: [pickup.Turn([0.0], [10.0 + n])] for n, peer in enumerate(POSTGRES_PEERS)}
-    pickup.hold(run, found | {OURS.subject: [pickup.Turn([0.0], [9.0])]})
-    pickup.hold(run, found | {OURS.subject: [pickup.Turn([0.0], [11.0])]})
+    found = {peer.subject: [Turn([0.0], [10.0 + n])] for n, peer in enumerate(POSTGRES_PEERS)}
+    pickup.hold(run, found | {OURS.subject: [Turn([0.0], [9.0])]})
+    pickup.hold(run, found | {OURS.subject: [Turn([0.0], [11.0])]})
     assert [bar.held for bar in run.bars] == [True, False]
     assert POSTGRES_PEERS[0].subject in run.bars[0].about
 

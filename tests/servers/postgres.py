@@ -233,7 +233,7 @@ def watch(folder: str, programs: str, port: int, owner: int, began: str) -> None
 
 @contextlib.contextmanager
 def private(settings: dict[str, str] | None = None, *, within: Path | None = None) -> Iterator[Server]:
-    """Run an instance of one test's own, which it may stop and start. Its files are ``within`` a folder, if one is named."""
+    """Run an instance of one test's own, which it may stop and start; its files are ``within`` a folder, if given."""
     folder = Path(tempfile.mkdtemp(prefix="dibs-postgres-own-", dir=within))
     server = Server.make(folder, settings)
     server.start()

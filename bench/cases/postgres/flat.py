@@ -19,10 +19,10 @@ from dibs.clock import Clock
 
 CASE = "postgres-flat"
 MORE = """
-INSERT INTO dibs_job (lane, due, first_due, created, updated, lease, kept, max_attempts, id, terms, params, status, events,
-  fence, attempts, worker_id, token, settled_as, claimed, claim_lease, lease_expires, completed, expires)
-SELECT lane, due + n * $2::bigint, due + n * $2::bigint, created, updated, lease, kept, max_attempts, 'more-' || lpad(n::text, 10, '0'),
-  terms, params, $3, CASE $3 WHEN 'completed' THEN 3 ELSE 1 END,
+INSERT INTO dibs_job (lane, due, first_due, created, updated, lease, kept, max_attempts, id, terms, params, status,
+  events, fence, attempts, worker_id, token, settled_as, claimed, claim_lease, lease_expires, completed, expires)
+SELECT lane, due + n * $2::bigint, due + n * $2::bigint, created, updated, lease, kept, max_attempts,
+  'more-' || lpad(n::text, 10, '0'), terms, params, $3, CASE $3 WHEN 'completed' THEN 3 ELSE 1 END,
   CASE $3 WHEN 'completed' THEN 1 ELSE 0 END, CASE $3 WHEN 'completed' THEN 1 ELSE 0 END,
   CASE $3 WHEN 'completed' THEN 'bench' END, CASE $3 WHEN 'completed' THEN 'token' END,
   CASE $3 WHEN 'completed' THEN 'completed' END, CASE $3 WHEN 'completed' THEN updated END,

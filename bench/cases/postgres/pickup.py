@@ -1,4 +1,4 @@
-"""From one process to another through PostgreSQL: how soon a job is started by a worker that waits, beside the peers'."""
+"""From one process to another through PostgreSQL: how soon a waiting worker starts a job, beside the peers'."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def pickup(run: Run) -> None:
 
 
 def hold(run: Run, found: dict[str, list[Turn]]) -> None:
-    """Since the producer asked: whoever tells its worker before it answers the producer would have no latency at all."""
+    """Since the producer asked: who tells its worker before it answers the producer would have no latency at all."""
     asked = {subject: [percentile(turn.asked, 50) for turn in turns] for subject, turns in found.items()}
     first = min((peer.subject for peer in POSTGRES_PEERS), key=lambda subject: median(asked[subject]))
     run.bar(

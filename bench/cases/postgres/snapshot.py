@@ -1,7 +1,7 @@
 """What a claim costs while another transaction holds an old snapshot open, and dead rows cannot be removed.
 
-Jobs come in at an even pace and are claimed and settled by the hundred, for two minutes; beside it the same on a database
-where no one holds anything. The first and the last stretch are compared.
+Jobs come in at an even pace and are claimed and settled by the hundred, for two minutes; beside it the same on a
+database where no one holds anything. The first and the last stretch are compared.
 """
 
 from __future__ import annotations

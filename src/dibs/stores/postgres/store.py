@@ -325,7 +325,7 @@ class PostgresStore:
         return found
 
     def _believe(self, began: float, seconds: float) -> None:
-        """Believe for a while that no lease will have run out: the first does in so many seconds, and time passed since."""
+        """Believe for a while that no lease has run out: the first does so many seconds after what was asked began."""
         if seconds > 0 and self._time.told() is None:
             self._none_late = began + min(seconds, _NONE_LATE_SECONDS)
 
