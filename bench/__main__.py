@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +23,8 @@ MISSED, BROKEN, UNREADY = 1, 3, 4
 
 def main() -> int:
     args = _arguments()
+    # Told to end, it still stops its servers and removes its files.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     cases = [case for case in CASES if not args.cases or case.name in args.cases]
     try:
         with tempfile.TemporaryDirectory(prefix="dibs-bench-", dir=args.dir) as folder, View() as view:
