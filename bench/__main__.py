@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -22,10 +23,12 @@ MISSED, BROKEN, UNREADY = 1, 3, 4
 
 def main() -> int:
     args = _arguments()
+    # Told to end, it still stops its servers and removes its files.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     cases = [case for case in CASES if not args.cases or case.name in args.cases]
     try:
         with tempfile.TemporaryDirectory(prefix="dibs-bench-", dir=args.dir) as folder, View() as view:
-            run = Run(Path(folder), view, quick=args.quick, profile=args.profile)
+            run = Run(Path(folder), view, args.dir, quick=args.quick, profile=args.profile)
             asyncio.run(_measure(run, cases))
     except Broken as broken:
         print(f"bench: BROKEN: {broken}", file=sys.stderr)
@@ -39,8 +42,8 @@ def main() -> int:
     report.show(run, console)
     if args.json:
         report.write_json(run, args.json)
-    if args.plot and (run.curves or run.rates):
-        write_plot(run.curves, run.rates, args.plot)
+    if args.plot and (run.curves or run.rates or run.postgres_rates):
+        write_plot(run.curves, run.rates, args.plot, run.postgres_rates)
     missed = [bar.name for bar in run.bars if not bar.held]
     if args.check and missed:
         print(f"bench: missed: {', '.join(missed)}", file=sys.stderr)

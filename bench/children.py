@@ -23,6 +23,11 @@ class Child:
     def __init__(self, about: str, process: Process) -> None:
         self._about, self.process = about, process
 
+    def stop(self) -> None:
+        """Tell it to end, by closing what it reads."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
     async def line(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         try:
@@ -39,7 +44,7 @@ class Child:
 @asynccontextmanager
 async def started(about: str, *command: str, env: dict[str, str] | None = None) -> AsyncIterator[Child]:
     """Start it; wait for its end, which must be a good one, unless the case has failed already."""
-    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, cwd=ROOT, env=env, limit=1 << 24)
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, cwd=ROOT, env=env, limit=1 << 24)
     try:
         yield Child(about, process)
         if await process.wait():

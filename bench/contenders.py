@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,10 +23,11 @@ class Contender(NamedTuple):
     share: float = 1.0  # of the jobs that the others get
     batch: bool = True  # it can enqueue many in one call
     follows: bool = True  # its worker hears of what another process enqueues
+    store: str = "sqlite"
 
     @property
     def subject(self) -> str:
-        return f"{self.name} sqlite"
+        return f"{self.name} {self.store}"
 
     def program(self, mode: str, folder: Path, jobs: int) -> AbstractAsyncContextManager[Child]:
         python, env = sys.executable, None
@@ -49,12 +50,32 @@ PEERS = (
 )
 
 
-async def introduce(run: Run, contenders: Sequence[Contender]) -> None:
+OURS_POSTGRES = OURS._replace(store="postgres")
+POSTGRES_PEERS = (
+    Contender("pgqueuer", "bench.peers.pgqueuer", "pgqueuer", store="postgres"),
+    Contender("awa-pg", "bench.peers.awa", "awa-pg", store="postgres"),
+    # These three are slow, and as fast with a thousand as with twenty.
+    Contender("chancy", "bench.peers.chancy", "chancy", store="postgres", share=0.25),
+    Contender("saq", "bench.peers.saq", "saq", store="postgres", share=0.1),
+    Contender("procrastinate", "bench.peers.procrastinate", "procrastinate", store="postgres", share=0.05),
+)
+
+Home = Callable[[Run], AbstractAsyncContextManager[Path]]
+
+
+@asynccontextmanager
+async def files(run: Run) -> AsyncIterator[Path]:
+    """A folder for files, which is all that a queue on SQLite needs."""
+    with run.fresh() as folder:
+        yield folder
+
+
+async def introduce(run: Run, contenders: Sequence[Contender], home: Home = files) -> None:
     """Have each ready and said what it is, before anything is timed."""
     for contender in contenders:
-        if contender.name not in run.contenders:
-            with run.fresh() as folder:
-                run.contenders[contender.name] = (await contender.ask("about", folder, 0))["about"]
+        if contender.subject not in run.contenders:
+            async with home(run) as folder:
+                run.contenders[contender.subject] = (await contender.ask("about", folder, 0))["about"]
 
 
 class Drained(NamedTuple):
@@ -64,15 +85,15 @@ class Drained(NamedTuple):
     emptied: float  # from the first job's start until the store showed nothing left
 
 
-async def drain(run: Run, contender: Contender, jobs: int) -> Drained:
+async def drain(run: Run, contender: Contender, jobs: int, home: Home = files) -> Drained:
     """Enqueue so many, then let one worker process do them; each has to be run exactly once."""
     jobs = int(jobs * contender.share)
-    with run.fresh() as folder:
+    async with home(run) as folder:
         await contender.ask("batch" if contender.batch else "single", folder, jobs)
         done = await contender.ask("work", folder, jobs)
         prove_numbers(run, contender, done["numbers"], done["left"], jobs)
-        if contender is OURS:
-            async with opened("sqlite", folder) as store:
+        if contender.module == OURS.module:
+            async with opened(contender.store, folder) as store:
                 await prove_log(run, store, contender.name, jobs)
     return Drained((jobs - 1) / (done["last"] - done["first"]), jobs / (done["emptied"] - done["first"]))
 

@@ -23,9 +23,10 @@ Curves = dict[str, dict[str, list[tuple[int, float]]]]
 Rates = dict[str, list[float]]
 
 
-def write_plot(curves: Curves, rates: Rates, path: Path) -> None:
+def write_plot(curves: Curves, rates: Rates, path: Path, on_postgres: Rates | None = None) -> None:
     """Write the file; the value axis begins at zero, so that flat looks flat and steep looks steep."""
-    panels = ["".join(_bars(rates))] if rates else []
+    panels = ["".join(_bars(rates, "jobs a second"))] if rates else []
+    panels += ["".join(_bars(on_postgres, "on PostgreSQL"))] if on_postgres else []
     legend = f'<g transform="translate({WIDTH * len(panels)},0)">{"".join(_legend(curves))}</g>' if curves else ""
     panels += ["".join(_panel(store, lines)) for store, lines in curves.items()]
     width, height = WIDTH * len(panels), HEIGHT + 26
@@ -38,15 +39,15 @@ def write_plot(curves: Curves, rates: Rates, path: Path) -> None:
     )
 
 
-def _bars(rates: Rates) -> Iterator[str]:
-    """Lying bars, ours first and in another colour; a thin line from one quarter point to the other."""
-    name_width, number_width = 130, 56
+def _bars(rates: Rates, about: str) -> Iterator[str]:
+    """Lying bars, ours in another colour; a thin line from one quarter point to the other."""
+    name_width, number_width = 170, 56
     spreads = {name: Spread.of(values) for name, values in rates.items()}
     scale = (WIDTH - name_width - number_width) / max(spread.high for spread in spreads.values())
     step = (HEIGHT - TOP) / len(spreads)
-    yield f'<text x="{LEFT}" y="22" font-size="13" font-weight="bold">one worker process: jobs a second</text>'
+    yield f'<text x="{LEFT}" y="22" font-size="13" font-weight="bold">one worker process: {escape(about)}</text>'
     for index, (name, spread) in enumerate(spreads.items()):
-        y, colour = TOP + step * (index + 0.5), COLOURS[min(index, 1)]
+        y, colour = TOP + step * (index + 0.5), COLOURS[0 if name.startswith("dibs") else 1]
         yield f'<text x="{name_width - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(name)}</text>'
         size = f'width="{spread.median * scale:.1f}" height="{step / 2:.1f}"'
         yield f'<rect x="{name_width}" y="{y - step / 4:.1f}" {size} fill="{colour}"/>'

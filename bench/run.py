@@ -88,11 +88,13 @@ class Run:
 
     folder: Path
     view: View
+    beside: Path | None = None  # where servers keep their files: they may run as another user, who cannot look in there
     quick: bool = False
     profile: bool = False
     figures: list[Figure] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     rates: dict[str, list[float]] = field(default_factory=dict)
+    postgres_rates: dict[str, list[float]] = field(default_factory=dict)
     curves: dict[str, dict[str, list[tuple[int, float]]]] = field(default_factory=dict)
     profiles: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -28,14 +28,22 @@ KEEP = Retention().keep(keyed=False)
 
 
 def url_of(store: str, folder: Path) -> str:
+    if store == "postgres":
+        return (folder / "url").read_text(encoding="utf-8")
     return "memory://" if store == "memory" else f"sqlite:///{folder / 'jobs.db'}"
 
 
 @asynccontextmanager
 async def opened(store: str, folder: Path) -> AsyncIterator[Store]:
+    async with opened_at(url_of(store, folder)) as subject:
+        yield subject
+
+
+@asynccontextmanager
+async def opened_at(url: str) -> AsyncIterator[Store]:
     from dibs.broker.connect import open_store
 
-    subject = open_store(url_of(store, folder), Clock())
+    subject = open_store(url, Clock())
     await subject.open()
     try:
         yield subject

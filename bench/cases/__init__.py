@@ -13,6 +13,12 @@ from bench.cases.flat import flat
 from bench.cases.http import http
 from bench.cases.mariadb import mariadb
 from bench.cases.pickup import pickup
+from bench.cases.postgres import batch as postgres_batch
+from bench.cases.postgres import flat as postgres_flat
+from bench.cases.postgres import idle as postgres_idle
+from bench.cases.postgres import pickup as postgres_pickup
+from bench.cases.postgres import snapshot as postgres_snapshot
+from bench.cases.postgres.end_to_end import postgres
 from bench.run import Run
 
 
@@ -31,4 +37,10 @@ CASES = (
     Case("pickup", "from another process: how soon a job is claimed, and what waiting costs", pickup),
     Case("http", "claims over HTTP: ten connections to a server process, beside its empty endpoint", http),
     Case("flat", "what a claim costs with a long backlog or history", flat),
+    Case("postgres", "end to end on PostgreSQL, beside the peers there", postgres),
+    Case("postgres-batch", "claim and settle on PostgreSQL, beside the bare driver", postgres_batch.batch),
+    Case("postgres-pickup", "from another process through PostgreSQL, beside the peers", postgres_pickup.pickup),
+    Case("postgres-idle", "what fifty idle workers ask of PostgreSQL", postgres_idle.idle),
+    Case("postgres-flat", "what a claim costs on PostgreSQL with a long backlog or history", postgres_flat.flat),
+    Case("postgres-snapshot", "what it costs there while a snapshot is held open", postgres_snapshot.snapshot),
 )

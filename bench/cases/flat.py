@@ -41,7 +41,7 @@ SHAPES = (
 )
 
 
-class _Subject:
+class Subject:
     """One store of one size, and what has been claimed from it."""
 
     def __init__(self, backlog: int, store: Store, tasks: tuple[str, ...] | None) -> None:
@@ -74,7 +74,7 @@ async def _shape(run: Run, store: str, shape: Shape, sizes: tuple[int, ...]) -> 
     due = (turns + 1) * claims  # one turn to warm up
     title = f"flat: {store}, {shape.name}"
     async with AsyncExitStack() as stack:
-        subjects: list[_Subject] = []
+        subjects: list[Subject] = []
         for backlog in sizes:
             folder = stack.enter_context(run.fresh())
             if store != "memory":  # filled, then opened anew: nothing is left in its cache, nor in the write-ahead log
@@ -83,7 +83,7 @@ async def _shape(run: Run, store: str, shape: Shape, sizes: tuple[int, ...]) -> 
             measured = await stack.enter_async_context(opened(store, folder))
             if store == "memory":
                 await _fill(run, measured, shape, backlog, due)
-            subjects.append(_Subject(backlog, measured, shape.tasks))
+            subjects.append(Subject(backlog, measured, shape.tasks))
         gc.collect()
         with run.view.step(title, due) as step:
             for number in range(due):
@@ -94,6 +94,11 @@ async def _shape(run: Run, store: str, shape: Shape, sizes: tuple[int, ...]) -> 
         for subject in subjects:
             prove_once(run, subject.claimed, due)
             await prove_log(run, subject.store, title, _total(shape, subject.backlog, due))
+    leave(run, store, shape, subjects, claims)
+
+
+def leave(run: Run, store: str, shape: Shape, subjects: list[Subject], claims: int) -> None:
+    """Leave what was found with the run: a figure for each size, a curve, and the bar."""
     for subject in subjects:
         name = f"dibs {store}, {subject.backlog:,} {shape.about}"
         run.figure("flat", name, "claim of one, p50", "µs", subject.p50(claims))

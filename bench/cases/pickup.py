@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from bench.children import started
-from bench.contenders import OURS, PEERS, Contender, introduce, prove_numbers
+from bench.contenders import OURS, PEERS, Contender, Home, files, introduce, prove_numbers
 from bench.run import Run, in_turns, percentile
 from bench.subjects import opened, prove_log, prove_once, url_of
 
@@ -22,7 +22,7 @@ async def pickup(run: Run) -> None:
     followers = [who for who in (OURS, *PEERS) if who.follows]
     await introduce(run, followers)
     contenders: dict[str, Callable[[], Awaitable[Turn]]] = {
-        who.subject: partial(_follower, run, who, jobs) for who in followers
+        who.subject: partial(follower, run, who, jobs) for who in followers
     }
     found = await in_turns(
         run.view,
@@ -30,12 +30,7 @@ async def pickup(run: Run) -> None:
         run.size(5, 3),
         {CLAIM: partial(_claimer, run, jobs, idle)} | contenders,
     )
-    for subject, turns in found.items():
-        for share in (50, 95, 99):
-            told = [percentile(turn.told, share) for turn in turns]
-            run.figure("pickup", subject, f"acknowledged → started, p{share}", "ms", told)
-        asked = [percentile(turn.asked, 50) for turn in turns]
-        run.figure("pickup", subject, "asked to enqueue → started, p50", "ms", asked)
+    tell(run, "pickup", found)
     run.bar(
         "pickup",
         "SQLite, another process: enqueue acknowledged → claimed, p50",
@@ -50,6 +45,16 @@ async def pickup(run: Run) -> None:
         [100 * turn.burnt for turn in found[CLAIM]],
         at_most=IDLE_AT_MOST,
     )
+
+
+def tell(run: Run, case: str, found: dict[str, list[Turn]]) -> None:
+    """Leave the figures of all who took part."""
+    for subject, turns in found.items():
+        for share in (50, 95, 99):
+            told = [percentile(turn.told, share) for turn in turns]
+            run.figure(case, subject, f"acknowledged → started, p{share}", "ms", told)
+        asked = [percentile(turn.asked, 50) for turn in turns]
+        run.figure(case, subject, "asked to enqueue → started, p50", "ms", asked)
 
 
 class Turn(NamedTuple):
@@ -83,8 +88,9 @@ async def _claimer(run: Run, jobs: int, idle: float) -> Turn:
     return Turn.of(produced, claimed)._replace(burnt=burnt)
 
 
-async def _follower(run: Run, who: Contender, jobs: int) -> Turn:
-    with run.fresh() as folder:
+async def follower(run: Run, who: Contender, jobs: int, home: Home = files) -> Turn:
+    """One process enqueues, the contender's worker in another starts what comes."""
+    async with home(run) as folder:
         async with who.program("follow", folder, jobs) as worker:
             await worker.line()  # it is ready
             produced = (await who.ask("produce", folder, jobs))["jobs"]

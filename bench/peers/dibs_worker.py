@@ -1,20 +1,36 @@
-"""dibs itself, as the peers are measured: one worker process on a SQLite file, by the public API."""
+"""dibs itself, as the peers are measured: one worker process, by the public API.
+
+On the database whose URL the folder holds, as a peer on PostgreSQL finds it; without one, on a SQLite file.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import dibs
 from bench.peers.program import LOOK, Job, Seen, main
 
 CONCURRENCY = 100
+MANY = 1000
+"""On PostgreSQL, where the fastest peers set no limit, or one as high."""
 
 
 class DibsQueue:
     def __init__(self, folder: Path) -> None:
-        self._app = dibs.App(f"sqlite:///{folder / 'jobs.db'}")
+        given = folder / "url"
+        self._concurrency = MANY if given.exists() else CONCURRENCY
+        self._url = given.read_text(encoding="utf-8") if given.exists() else f"sqlite:///{folder / 'jobs.db'}"
+        self._app = dibs.App(self._url)
+        self._runner: asyncio.Runner | None = None
+        if given.exists():
+            import uvloop
+
+            self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)  # as the peers on PostgreSQL run
+            self._runner.run(self._app.migrate())
         self._seen = Seen(0)
         self._all = asyncio.Event()
 
@@ -27,11 +43,16 @@ class DibsQueue:
     def about(self) -> str:
         import apsw
 
-        version = f"{dibs.__version__}, SQLite {apsw.sqlite_lib_version()}"
-        return f"dibs {version}: WAL, synchronous FULL, concurrency {CONCURRENCY}"
+        store = f"SQLite {apsw.sqlite_lib_version()}: WAL, synchronous FULL"
+        if self._url.startswith("postgresql"):
+            store = "PostgreSQL, uvloop"
+        return f"dibs {dibs.__version__}, {store}, concurrency {self._concurrency}"
 
     def put(self, job: Job) -> None:
-        self._app.sync.enqueue("noop", job)
+        if self._runner is None:
+            self._app.sync.enqueue("noop", job)
+        else:
+            self._runner.run(self._app.enqueue("noop", job))
 
     def put_many(self, jobs: list[Job]) -> None:
         self._app.sync.enqueue_many([dibs.NewJob("noop", job) for job in jobs])
@@ -40,10 +61,16 @@ class DibsQueue:
         return self._app.sync.counts().unfinished
 
     def work(self, seen: Seen) -> None:
-        asyncio.run(self._work(seen))
+        self._run(self._work(seen))
 
     def follow(self, seen: Seen) -> None:
-        asyncio.run(self._follow(seen))
+        self._run(self._follow(seen))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._runner is None:
+            asyncio.run(work)
+        else:
+            self._runner.run(work)
 
     async def _work(self, seen: Seen) -> None:
         self._seen = seen
@@ -74,7 +101,7 @@ class DibsQueue:
             await asyncio.sleep(LOOK)
 
     def _worker(self) -> dibs.Worker:
-        return dibs.Worker(self._app, concurrency=CONCURRENCY, worker_id="bench")
+        return dibs.Worker(self._app, concurrency=self._concurrency, worker_id="bench")
 
 
 if __name__ == "__main__":

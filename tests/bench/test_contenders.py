@@ -23,7 +23,7 @@ async def test_a_contender_that_does_each_job_once_has_two_rates(run: Run) -> No
     assert done.starts > 0
     assert done.emptied > 0
     assert run.jobs_checked == 20
-    assert run.contenders == {"files": "files"}
+    assert run.contenders == {"files sqlite": "files"}
 
 
 async def test_slow_contenders_get_fewer_jobs(run: Run) -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.contenders import PEERS
+from bench.contenders import PEERS, POSTGRES_PEERS
 from bench.venvs import PINS, NoPeer, check_pins, python_of
 
 HASH = f"--hash=sha256:{'0' * 64}"
 
 
-@pytest.mark.parametrize("peer", [peer.pins for peer in PEERS])
+@pytest.mark.parametrize("peer", [peer.pins for peer in (*PEERS, *POSTGRES_PEERS)])
 def test_the_peers_are_pinned(peer: str) -> None:
     check_pins(PINS / f"bench-{peer}.txt")
 

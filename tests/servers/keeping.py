@@ -114,9 +114,9 @@ def watch(kind: str, state: list[Any], owner: int, began: str) -> None:
 
 
 @contextlib.contextmanager
-def private(kind: str, make: Callable[[Path], S]) -> Iterator[S]:
-    """Run an instance of one test's own, which it may stop and start."""
-    folder = Path(tempfile.mkdtemp(prefix=f"dibs-{kind}-own-"))
+def private(kind: str, make: Callable[[Path], S], *, within: Path | None = None) -> Iterator[S]:
+    """Run an instance of one test's own, which it may stop and start; its files are ``within`` a folder, if given."""
+    folder = Path(tempfile.mkdtemp(prefix=f"dibs-{kind}-own-", dir=within))
     server = make(folder)
     server.start()
     try:

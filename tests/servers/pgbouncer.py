@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from tests.servers.postgres import Missing, _cache, _try, as_user
+from tests.servers.keeping import Missing, attempt, cache, free_port
+from tests.servers.postgres import as_user
 
 OPTIONS = "?listen=no&prepared=no"
 """What the URL needs in transaction mode."""
@@ -59,14 +60,14 @@ def _from_debian() -> Path | None:
         return None
     if os.getuid() == 0:
         env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        _try(["apt-get", "update", "-qq"], env=env)
-        _try(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "pgbouncer"], env=env)
+        attempt(["apt-get", "update", "-qq"], env=env)
+        attempt(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "pgbouncer"], env=env)
         return _on_the_machine()
-    target = _cache() / "pgbouncer"
+    target = cache() / "pgbouncer"
     target.mkdir(exist_ok=True)
-    _try(["apt-get", "download", "pgbouncer", "libc-ares2", "libevent-2.1-7"], cwd=target)
+    attempt(["apt-get", "download", "pgbouncer", "libc-ares2", "libevent-2.1-7"], cwd=target)
     for archive in target.glob("*.deb"):
-        _try(["dpkg-deb", "-x", str(archive), str(target)])
+        attempt(["dpkg-deb", "-x", str(archive), str(target)])
     found = target / "usr" / "sbin" / "pgbouncer"
     return found if found.exists() else None
 
@@ -76,9 +77,7 @@ def running(url: str, mode: str = "transaction") -> Iterator[int]:
     """Run one in front of the server that a URL names; give its port."""
     program, parts = binary(), urlsplit(url)
     folder = Path(tempfile.mkdtemp(prefix="dibs-pgbouncer-"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     settings = _SETTINGS.format(host=parts.hostname, port=parts.port, own=port, folder=folder, mode=mode)
     (folder / "pgbouncer.ini").write_text(settings)
     (folder / "users.txt").write_text(f'"{parts.username}" ""\n')

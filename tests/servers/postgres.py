@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,11 @@ def _from_debian() -> Path | None:
 class Server:
     """One private instance, and how to stop and start it."""
 
-    def __init__(self, folder: Path | str, programs: Path | str, port: int) -> None:
+    def __init__(
+        self, folder: Path | str, programs: Path | str, port: int, settings: dict[str, str] | None = None
+    ) -> None:
         self.folder, self.programs, self.port = Path(folder), Path(programs), port
+        self._settings = SETTINGS | (settings or {})
 
     @property
     def state(self) -> list[Any]:
@@ -107,7 +111,7 @@ class Server:
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     @classmethod
-    def make(cls, folder: Path) -> "Server":
+    def make(cls, folder: Path, settings: dict[str, str] | None = None) -> "Server":
         """Make a data folder that the server's user owns."""
         programs = binaries()
         port = free_port()
@@ -132,10 +136,10 @@ class Server:
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", **as_user())
         if done.returncode != 0:
             raise Missing(f"initdb failed: {done.stderr}{done.stdout}")
-        return cls(folder, programs, port)
+        return cls(folder, programs, port, settings)
 
     def start(self) -> None:
-        settings = SETTINGS | {"port": str(self.port), "unix_socket_directories": ""}
+        settings = self._settings | {"port": str(self.port), "unix_socket_directories": ""}
         options = " ".join(f"-c {key}={value or chr(39) * 2}" for key, value in settings.items())
         self._control("start", "-w", "-l", self.folder / "data" / "server.log", "-o", options)
 
@@ -171,6 +175,6 @@ def shared() -> str:
     return os.environ.get("DIBS_TEST_POSTGRES") or keeping.shared("postgres", Server.make)
 
 
-def private() -> AbstractContextManager[Server]:
-    """Run an instance of one test's own, which it may stop and start."""
-    return keeping.private("postgres", Server.make)
+def private(settings: dict[str, str] | None = None, *, within: Path | None = None) -> AbstractContextManager[Server]:
+    """Run an instance of one test's own, which it may stop and start; its files are ``within`` a folder, if given."""
+    return keeping.private("postgres", partial(Server.make, settings=settings), within=within)

@@ -84,6 +84,7 @@ class LocalBroker:
         self._clock = clock
         self._config = config
         self._opened = False
+        self._first_wait: float | None = None  # what the looks of all who wait are counted from
         self._maintenance = Maintenance(store, clock, config)
         self._inserts = Batcher[list[Draft], list[Job] | Refusal](store.insert, most=MAX_BATCH_BYTES, weight=_weight)
         self._claims = Batcher[ClaimRequest, list[Job]](
@@ -137,8 +138,8 @@ class LocalBroker:
         reaped = self._clock.monotonic()
         in_vain = 0
         while (left := end - self._clock.monotonic()) >= TICK:
-            nap = min(left, self._config.poll_every)
             asked = self._clock.monotonic()
+            nap = min(left, self._until_next_look(asked))
             await self._store.wait(request, nap)
             now = self._clock.monotonic()
             hinted = now - asked < nap - TICK
@@ -157,6 +158,14 @@ class LocalBroker:
             if in_vain > 1:
                 await self._clock.sleep(min(LONGEST_NAP, 0.001 * 2**in_vain, max(0.0, end - self._clock.monotonic())))
         return []
+
+    def _until_next_look(self, now: float) -> float:
+        """Say how long a waiting claim trusts the store. All look at the same moments: then they are one call to it."""
+        if self._first_wait is None:
+            self._first_wait = now
+        every = self._config.poll_every
+        left = every - (now - self._first_wait) % every
+        return left if left > TICK else every
 
     async def _release_abandoned(self, answers: list[list[Job]]) -> None:
         """Race: the caller gave up while its claim was on its way. Nobody holds the jobs, so give them back at once."""

@@ -81,7 +81,7 @@ def claimed(row: Row, token: str) -> Job:
     (
         _, _, _, _, _, _, id, queue, task, params, priority, due, attempts, max_attempts, fence, created, terms_json,
         now, lease, idempotency_key, unique_key, batch_id, error, progress, progress_note, events, worker_id,
-        lease_expires,
+        lease_expires, *_,
     ) = row  # fmt: skip
     terms, keep = decode_terms(terms_json)
     return Job(

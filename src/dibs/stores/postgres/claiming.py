@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING
 
 from dibs.domain.job import ClaimRequest, Order
+from dibs.domain.retry import SECOND
 from dibs.stores.common import rows
 from dibs.stores.postgres.statements import statement
 
@@ -72,8 +74,11 @@ async def _claim_best(turn: Turn, requests: list[ClaimRequest], places: Places) 
             [requests[at].token for at in wanting],
             [requests[at].lease_us or None for at in wanting],
             sum(lefts) + spare,
+            turn.wants_lease,
         )
         now, candidates = found[0][0], found[0][1]
+        if turn.wants_lease and found[0][3] is None:
+            turn.first_lease = math.inf if found[0][28] is None else (found[0][28] - now) / SECOND
         taken = [] if found[0][3] is None else sorted(found, key=_rank)
         rest = iter(taken)
         for at, left in zip(wanting, lefts, strict=True):

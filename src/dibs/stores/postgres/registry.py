@@ -16,6 +16,7 @@ _READ = statement("document_read")
 _PAGE = statement("document_page")
 _LOCK = statement("document_lock")
 _WRITE = statement("document_write")
+_PUT = statement("document_put")
 _REMOVE = statement("document_remove")
 _NOW = statement("clock_read")
 _CLOCK = statement("write_clock")
@@ -37,6 +38,9 @@ async def documents(turn: Turn, prefix: str) -> list[Document]:
 
 async def put(turn: Turn, name: str, value: bytes | None, expect: int | None, keep_us: int | None) -> Document | None:
     """Write or remove a document if it is at the expected version."""
+    if expect is None and value is not None:
+        [(version, now, expires, _)] = await turn.fetch(_PUT, turn.told, name, value, keep_us)
+        return Document(name, version, value, now, expires)
     async with turn.transaction():
         await turn.fetch(_LOCK, name)
         found = await read(turn, name)

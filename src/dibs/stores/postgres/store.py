@@ -69,6 +69,7 @@ _SEARCH_SECONDS = 50.0  # what may be much to read takes so much longer than oth
 _BYTES_A_SECOND = 2**20  # so much is sent in a second over a slow line
 _BUSY_SECONDS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)  # between two tries of a row that another one holds
 _NONE_LATE_SECONDS = 1.5  # how long it is believed that no lease has run out
+_ASK_AHEAD_SECONDS = 1.0  # how long before that is over a claim in vain asks in passing: one that waits looks as often
 
 
 def from_url(url: str, clock: Clock) -> PostgresStore:
@@ -244,7 +245,15 @@ class PostgresStore:
     # Claim, extend, write
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[list[Job]]:
-        claimed = await self._again(lambda turn: claiming.claim(turn, requests, self._places, self._clock.random))
+        async def run(turn: Turn) -> list[list[Job]]:
+            began = time.monotonic()
+            turn.wants_lease = began + _ASK_AHEAD_SECONDS > self._none_late
+            answers = await claiming.claim(turn, requests, self._places, self._clock.random)
+            if turn.first_lease is not None:
+                self._believe(began, turn.first_lease)
+            return answers
+
+        claimed = await self._again(run)
         leases = [job.claim_lease_us or 0 for jobs in claimed for job in jobs]
         if leases and min(leases) < _NONE_LATE_SECONDS * SECOND:
             self._none_late = min(self._none_late, time.monotonic() + min(leases) / SECOND)
@@ -319,10 +328,16 @@ class PostgresStore:
         """List claimed jobs whose lease has run out. Many who look in vain at once ask the database once."""
         if time.monotonic() < self._none_late:
             return []
+        began = time.monotonic()
         found, seconds = await self._again(lambda turn: reading.expired(turn, limit))
-        if not found and self._time.told() is None:
-            self._none_late = time.monotonic() + min(seconds, _NONE_LATE_SECONDS)
+        if not found:
+            self._believe(began, seconds)
         return found
+
+    def _believe(self, began: float, seconds: float) -> None:
+        """Believe for a while that no lease has run out: the first does so many seconds after what was asked began."""
+        if seconds > 0 and self._time.told() is None:
+            self._none_late = began + min(seconds, _NONE_LATE_SECONDS)
 
     async def prune(self, limit: int) -> int:
         """Remove in small steps, each a transaction of its own."""

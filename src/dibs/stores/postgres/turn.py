@@ -26,6 +26,8 @@ class Turn:
         self.fetch: Callable[..., Awaitable[list[Row]]] = connection.fetch
         self.news: set[Name] = set()  # where jobs have become pending
         self.resumed = False  # whether a queue goes on that was paused
+        self.wants_lease = False  # whether a claim that finds nothing shall ask when the first lease runs out
+        self.first_lease: float | None = None  # in how many seconds that is
         self.returned: list[tuple[int, int]] = []  # lanes that jobs came back to, and when those are due
 
     def transaction(self, **options: Any) -> Any:

@@ -6,7 +6,12 @@
 --   A row that changed a moment ago may be newer than our time, and is never put before it.
 -- Index: dibs_job_pending from the place that a lane is known to be empty up to, dibs_lane_name, then primary keys.
 --   (|| '' hides the status from the planner: it would walk all that waits to find the few that are locked.)
---   Where as many lanes are busy as jobs are wanted, none is walked beyond the first job of the last of them.
+--   Where as many lanes are busy as jobs are wanted, none is walked beyond the first job of the last of them; where only one
+--   is, there is nothing to merge, and its jobs are locked as they are found.
+--   What is locked is updated by its place (ctid). One that changed a moment before it was locked is missed by that: then
+--   fewer were taken than picked, and the claim asks again.
+-- One who finds nothing is told, if it wants to know ($15), when the first lease runs out (dibs_job_leases), and need not
+--   ask for that as well.
 -- Order: priority (times $4), due time, enqueue order, told by rank; the rows themselves come in any order.
 WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
@@ -28,6 +33,8 @@ WITH moment AS MATERIALIZED (
       AND job.due <= moment.now AND job.max_attempts - job.attempts >= $6::integer
     ORDER BY job.due, job.seq LIMIT 1
   ) AS first
+), alone AS MATERIALIZED (
+  SELECT count(*) <= 1 AS alone FROM busy
 ), enough AS MATERIALIZED (
   SELECT busy.level, busy.first FROM busy ORDER BY busy.level, busy.first LIMIT 1 OFFSET $14::integer - 1
 ), candidate AS MATERIALIZED (
@@ -36,7 +43,7 @@ WITH moment AS MATERIALIZED (
     SELECT busy.*, CASE busy.level WHEN (SELECT enough.level FROM enough) THEN (SELECT enough.first FROM enough)
       ELSE moment.now END AS until
     FROM moment CROSS JOIN busy
-    WHERE (busy.level, busy.first) <= (
+    WHERE NOT (SELECT alone.alone FROM alone) AND (busy.level, busy.first) <= (
       coalesce((SELECT enough.level FROM enough), busy.level), coalesce((SELECT enough.first FROM enough), busy.first))
     ORDER BY busy.level
   ) AS lane CROSS JOIN LATERAL (
@@ -46,13 +53,16 @@ WITH moment AS MATERIALIZED (
     ORDER BY job.due, job.seq LIMIT $14::integer
   ) AS job
   ORDER BY lane.level, job.due, job.seq LIMIT $14::integer
+), share AS MATERIALIZED (
+  SELECT id, queue, task, priority, level, due, seq, count(*) AS number
+  FROM candidate GROUP BY id, queue, task, priority, level, due, seq
+  UNION ALL
+  SELECT id, queue, task, priority, level, due, seq, $14::integer FROM busy WHERE (SELECT alone.alone FROM alone)
 ), picked AS MATERIALIZED (
-  SELECT job.seq, lane.queue, lane.task, lane.priority,
+  SELECT job.row, lane.queue, lane.task, lane.priority,
     row_number() OVER (ORDER BY lane.level, job.due, job.seq)::integer AS rank
-  FROM moment CROSS JOIN (
-    SELECT candidate.*, count(*) AS number FROM candidate GROUP BY id, queue, task, priority, level, due, seq
-  ) AS lane CROSS JOIN LATERAL (
-    SELECT job.due, job.seq FROM dibs_job AS job
+  FROM moment CROSS JOIN share AS lane CROSS JOIN LATERAL (
+    SELECT job.ctid AS row, job.due, job.seq FROM dibs_job AS job
     WHERE job.lane = lane.id AND job.status = 'pending' AND (job.due, job.seq) >= (lane.due, lane.seq)
       AND job.due <= moment.now AND job.max_attempts - job.attempts >= $6::integer
     ORDER BY job.due, job.seq LIMIT lane.number FOR UPDATE SKIP LOCKED
@@ -67,7 +77,7 @@ WITH moment AS MATERIALIZED (
     claimed = greatest(moment.now, job.updated), updated = greatest(moment.now, job.updated),
     claim_lease = coalesce(leased.lease, job.lease),
     lease_expires = greatest(moment.now, job.updated) + coalesce(leased.lease, job.lease), settled_as = NULL
-  FROM moment, leased WHERE job.seq = leased.seq AND job.status || '' = 'pending'
+  FROM moment, leased WHERE job.ctid = leased.row AND job.status || '' = 'pending'
   RETURNING leased.rank, job.lane, job.seq, job.id, leased.queue, leased.task, job.params, leased.priority, job.due,
     job.attempts, job.max_attempts, job.fence, job.created, job.terms, job.claimed, job.claim_lease, job.idempotency_key,
     job.unique_key, job.batch_id, job.error, job.progress, job.progress_note, job.events, job.worker_id, job.lease_expires
@@ -78,5 +88,8 @@ WITH moment AS MATERIALIZED (
   SELECT setval('dibs_clock', greatest(moment.now, (SELECT last_value FROM dibs_clock))) AS at
   FROM moment WHERE EXISTS (SELECT FROM taken)
 )
-SELECT moment.now, (SELECT count(*) FROM candidate), kept.at, taken.*
+SELECT moment.now, greatest((SELECT count(*) FROM candidate), (SELECT count(*) FROM picked)), kept.at, taken.*,
+  CASE WHEN $15::boolean AND taken.seq IS NULL THEN (
+    SELECT job.lease_expires FROM dibs_job AS job
+    WHERE job.status = 'claimed' AND job.lease_expires >= 0 ORDER BY job.lease_expires LIMIT 1) END
 FROM moment LEFT JOIN taken ON true LEFT JOIN kept ON true

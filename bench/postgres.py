@@ -1,0 +1,82 @@
+"""A PostgreSQL of the run's own, with production's durability, and an empty database for each turn.
+
+It is found and started as the tests do it. What is acknowledged is on the disk: ``fsync``, ``synchronous_commit`` and
+``full_page_writes`` are on, whatever a test may do without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from bench.run import Run
+from dibs.clock import Clock
+from dibs.stores.postgres import PostgresStore
+from tests.servers import postgres
+
+SETTINGS = {
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "shared_buffers": "256MB",
+    "max_wal_size": "4GB",
+    "max_connections": "300",
+    "shared_preload_libraries": "pg_stat_statements",
+}
+
+
+class Postgres:
+    """A running server."""
+
+    def __init__(self, run: Run, server: postgres.Server, version: str) -> None:
+        self._run, self._server = run, server
+        self.version = version
+        self._numbers = count()
+
+    @asynccontextmanager
+    async def database(self, *, migrated: bool = False) -> AsyncIterator[str]:
+        """An empty database, gone afterwards: its URL."""
+        name = f"bench_{next(self._numbers)}"
+        # What other turns left to be written must not be written during this one.
+        await self._execute("CHECKPOINT", f'CREATE DATABASE "{name}"')
+        url = urlunsplit(urlsplit(self._server.url)._replace(path=f"/{name}"))
+        try:
+            if migrated:
+                await PostgresStore(url, Clock()).migrate()
+            yield url
+        finally:
+            await self._execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    @asynccontextmanager
+    async def folder(self) -> AsyncIterator[Path]:
+        """The folder that a contender's program is given: it holds the URL of an empty database."""
+        async with self.database() as url:
+            with self._run.fresh() as folder:
+                (folder / "url").write_text(url, encoding="utf-8")
+                yield folder
+
+    async def _execute(self, *statements: str) -> None:
+        connection = await asyncpg.connect(self._server.url)
+        try:
+            for statement in statements:
+                await connection.execute(statement)
+        finally:
+            await connection.close()
+
+
+@asynccontextmanager
+async def serving(run: Run) -> AsyncIterator[Postgres]:
+    """Start a server for one case; stop it and remove its files when that is over."""
+    with postgres.private(SETTINGS, within=run.beside) as server:
+        connection = await asyncpg.connect(server.url)
+        version = str(await connection.fetchval("SHOW server_version")).split()[0]
+        await connection.close()
+        about = f"PostgreSQL {version}: fsync, synchronous_commit and full_page_writes on"
+        if about not in run.notes:
+            run.notes.append(about)
+        yield Postgres(run, server, version)
