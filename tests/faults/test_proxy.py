@@ -147,8 +147,8 @@ async def test_it_refuses(proxy: Proxy) -> None:
 
 async def test_a_server_that_is_not_there_ends_the_connection(server: int) -> None:
     with Proxy("127.0.0.1", 1) as proxy:
-        async with Client(proxy) as client:
-            with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):  # even while it connects
+            async with Client(proxy) as client:
                 await client.ask(b"hello")
 
 
