@@ -96,7 +96,8 @@ class Scene:
 
     def runs(self) -> list[Run]:
         path = self.folder / "runs"
-        words = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+        whole = path.read_text().rpartition("\n")[0] if path.exists() else ""  # the last line may be on its way
+        words = [line.split() for line in whole.splitlines()]
         return [Run(float(at), worker, job, int(fence)) for at, worker, job, fence in words]
 
     def all_have_worked_since(self, moment: float) -> bool:

@@ -111,6 +111,32 @@ async def test_a_server_that_does_not_answer_who_connects(url: str, proxy: Proxy
         await claimed.complete()
 
 
+async def test_an_enqueue_of_several_statements_notices_as_soon(straight: str, proxy: Proxy) -> None:
+    """It may wait long for another's transaction, but not for a server that says nothing."""
+    store = PostgresStore(f"{proxy.through(straight)}?timeout={LIMIT:g}&pool=1", Clock())
+    for id in ("a", "b"):
+        await enqueue(store, new_job(id, tags=("t",)))  # now all its statements are prepared
+    for nth in range(1, 4):
+        proxy.cut_after(b"__asyncpg", silently=True)
+        await fails_within(enqueue(store, new_job(f"c{nth}", tags=("t",))), 2 * LIMIT + SLACK)
+        await enqueue(store, new_job(f"c{nth}", tags=("t",)))
+    await store.close()
+
+
+async def test_an_enqueue_waits_for_anothers_transaction_for_longer(
+    store: PostgresStore, own: asyncpg.Connection
+) -> None:
+    transaction = own.transaction()
+    await transaction.start()
+    await store.insert([[new_job("a", unique_key="mine")]], connection=own)
+    waiting = asyncio.ensure_future(enqueue(store, new_job("b", unique_key="mine")))
+    await asyncio.sleep(2.5 * LIMIT)
+    assert not waiting.done()
+    await transaction.commit()
+    [job] = await waiting
+    assert (job.id, job.was_duplicate) == ("a", True)
+
+
 async def test_one_call_notices_for_all_connections(store: PostgresStore, proxy: Proxy) -> None:
     await enqueue(store, *new_jobs(5))
     together = await asyncio.gather(*(store.now() for _ in range(5)))  # each on a connection

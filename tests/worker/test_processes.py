@@ -43,7 +43,8 @@ class Crew:
         """Which jobs began or ended, and under which fence."""
         if not self.runs.exists():
             return []
-        words = [line.split() for line in self.runs.read_text().splitlines()]
+        whole = self.runs.read_text().rpartition("\n")[0]  # the last line may be on its way
+        words = [line.split() for line in whole.splitlines()]
         return [(id, int(fence)) for kind, id, fence, _ in words if kind == what]
 
 

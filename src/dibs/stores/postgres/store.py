@@ -171,7 +171,7 @@ class PostgresStore:
                 return [*await self._insert_plain(groups)]
         if len(groups) == 1:
             async with self._site().patient:
-                return [await self._insert_group(groups[0], _PATIENCE)]
+                return [await self._insert_patiently(groups[0])]
         answers: list[list[Job] | Refusal] = []
         for group in groups:
             try:
@@ -196,6 +196,16 @@ class PostgresStore:
             self._lanes.clear()
             raise
 
+    async def _insert_patiently(self, group: Sequence[Draft]) -> list[Job] | Refusal:
+        """Wait for another's open transaction, a little at a time: a server that has fallen silent is noticed then."""
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return await self._insert_group(group, f"{round(self._address.timeout * 500)}ms")
+            except StoreUnavailable as error:
+                if not isinstance(error.__cause__, asyncpg.LockNotAvailableError) or time.monotonic() >= end:
+                    raise
+
     async def _insert_group(self, group: Sequence[Draft], patience: str) -> list[Job] | Refusal:
         async def run(turn: Turn) -> list[Job] | Refusal:
             return await inserting.insert_group(turn, group, lanes, patience)
@@ -203,7 +213,7 @@ class PostgresStore:
         for _ in range(_TRIES):
             lanes = await self._lanes_of([group])
             try:
-                return await self._run(run, _PATIENCE_SECONDS + _sending(draft.params_json for draft in group))
+                return await self._run(run, _sending(draft.params_json for draft in group))
             except Overtaken:
                 self._lanes.clear()
             except StoreUnavailable as error:
