@@ -66,6 +66,7 @@ _TRIES = {DEADLOCK: 20, CHANGED: 20, TAKEN: 20, GONE: 3, LOCK_WAIT: 3, NOWAIT: 3
 """How often something is tried that others were faster with. Nothing of it was written."""
 _JITTER = 0.002  # seconds, times the number of the try
 _PATIENCE = 30  # seconds that an enqueue waits for another's open transaction that may be about to use its name
+_MIGRATE_SECONDS = 3600.0  # how long a statement of a migration may take
 _NONE_LATE_SECONDS = 1.5  # how long it is believed that no lease has run out
 
 
@@ -370,7 +371,8 @@ class MysqlStore:
         return await self._again(lambda turn: registry.put(turn, name, value, expect, keep_us))
 
     async def migrate(self, *, dry_run: bool = False) -> list[str]:
-        pool: Pool[Link] = Pool(lambda: Link.connect(self._address), 1)
+        patient = self._address._replace(timeout=_MIGRATE_SECONDS)
+        pool: Pool[Link] = Pool(lambda: Link.connect(patient), 1)
         try:
             async with pool.connection() as link:
                 turn = Turn(link, None)
