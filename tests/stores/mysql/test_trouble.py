@@ -157,11 +157,14 @@ async def test_a_transaction_whose_client_stalls_is_ended_by_the_server(real: My
     """A stopped process holds its rows no longer than that; here, one that has locked a row and says nothing more."""
     job = await enqueue_and_claim(real, new_job())
     async with real._site().pool.connection() as link:
-        await link.send(["START TRANSACTION", "SELECT seq FROM dibs_job FOR UPDATE"])
+        [[(number,)], *_] = await link.send(
+            ["SELECT connection_id()", "START TRANSACTION", "SELECT seq FROM dibs_job FOR UPDATE"]
+        )
         began = time.monotonic()
-        assert await own.value("SELECT count(*) FROM information_schema.innodb_trx WHERE trx_rows_locked > 0") == 1
+        holds = f"SELECT count(*) FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = {number}"
+        assert await own.value(holds) == 1
         assert await real.extend([Extension(job.ref)]) == [Outcome.BUSY]
-        while await own.value("SELECT count(*) FROM information_schema.innodb_trx WHERE trx_rows_locked > 0"):
+        while await own.value(holds):
             assert time.monotonic() - began < 15
             await asyncio.sleep(0.2)
         link.terminate()

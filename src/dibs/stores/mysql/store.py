@@ -198,17 +198,20 @@ class MysqlStore:
             raise
 
     async def _insert_group(self, group: Sequence[Draft], patience: int) -> list[Job] | Refusal:
+        """Insert one group. It waits for others' names in short steps, so that a server's silence is told from that."""
         tried: dict[int, int] = {}
+        end = time.monotonic() + patience
         while True:
             lanes = await self._lanes_of([group])
             try:
-                return await self._run(lambda turn: inserting.insert_group(turn, group, lanes, patience))  # noqa: B023
+                return await self._run(lambda turn: inserting.insert_group(turn, group, lanes, min(patience, 1)))  # noqa: B023
             except Overtaken:
                 self._lanes.clear()
             except StoreUnavailable as error:
-                if code(error.__cause__) == LOCK_WAIT:
+                if code(error.__cause__) != LOCK_WAIT:
+                    await self._pause(error, tried)
+                elif time.monotonic() >= end:
                     raise
-                await self._pause(error, tried)
 
     async def _lanes_of(self, groups: Sequence[Sequence[Draft]]) -> Lanes:
         """Find the lanes that drafts go to, mostly as this process remembers them. One may be gone: insert looks."""
