@@ -83,10 +83,10 @@ def test_two_processes_migrate_at_once(bare: str) -> None:
 
 
 def test_a_url_is_read() -> None:
-    read = address.read("mysql://m%40e:s%2Fe@db:3307/jobs?pool=3&ssl_ca=/ca.pem&socket=/run/s.sock")
+    read = address.read("mysql://m%40e:s%2Fe@db:3307/jobs?pool=3&ssl_ca=/ca.pem&socket=/run/s.sock&timeout=2.5")
 
     assert read == address.Address(
-        "mysql:///run/s.sock/jobs", "db", 3307, "m@e", "s/e", "jobs", "/run/s.sock", True, "/ca.pem", 3
+        "mysql:///run/s.sock/jobs", "db", 3307, "m@e", "s/e", "jobs", "/run/s.sock", True, "/ca.pem", 3, 2.5
     )
     assert address.read("mariadb://db/jobs").name == "mysql://db:3306/jobs"
 
@@ -100,6 +100,8 @@ def test_a_url_is_read() -> None:
         ("mysql://me:hush@db/jobs?pool=0", "pool=0"),
         ("mysql://me:hush@db/jobs?pool=x", "pool=x"),
         ("mysql://me:hush@db/jobs?ssl=maybe", "ssl=maybe"),
+        ("mysql://me:hush@db/jobs?timeout=0", "timeout=0"),
+        ("mysql://me:hush@db/jobs?timeout=soon", "timeout=soon"),
         ("mysql://me:hush@db/jobs?charset=utf8", "charset: is no option"),
     ],
 )

@@ -52,6 +52,7 @@ class Pool(Generic[L]):
         except Exception as error:
             if not link.is_sound(error):
                 link.terminate()
+                self._drop_free()
             raise
         except BaseException:
             # Race: a query that was cancelled. Its rows would be read by whoever comes next
@@ -97,6 +98,16 @@ class Pool(Generic[L]):
         else:
             self._free.append(link)
         self._wake()
+
+    def _drop_free(self) -> None:
+        """Give up the others too: what has hurt one, a network that fell silent or a server that went, has hurt them.
+
+        Each would otherwise be found out by a caller of its own, who waits for it in vain.
+        """
+        free, self._free = self._free, []
+        self._open -= len(free)
+        for link in free:
+            link.terminate()
 
     def _wake(self) -> None:
         while self._waiting:

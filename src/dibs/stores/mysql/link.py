@@ -17,15 +17,11 @@ if TYPE_CHECKING:
     from dibs.stores.common.rows import Row
     from dibs.stores.mysql.address import Address
 
-CONNECT_SECONDS = 10.0
-COMMAND_SECONDS = 60.0
-"""How long a packet may take, or a server be silent."""
-
 SLOTS = 64
 """In ``dibs_clock``."""
 
 _IN_TRANSACTION = 1  # of what the server says about itself with each answer
-_IDLE_SECONDS = 8.0  # of those 10 after which MySQL ends an idle connection, as that is how it ends an idle transaction
+_IDLE = 0.8  # of the time after which MySQL ends an idle connection, as that is how it ends an idle transaction
 _PACKET_BYTES = 1024 * 1024  # statements that travel together, unless one alone is larger
 
 _SETTINGS = (
@@ -33,17 +29,18 @@ _SETTINGS = (
     "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', sql_notes = 0",
     "SET SESSION innodb_lock_wait_timeout = 1",
 )
-_MARIADB = "SET SESSION idle_transaction_timeout = 10, in_predicate_conversion_threshold = 0"
-_MYSQL = "SET SESSION wait_timeout = 10"
+_MARIADB = "SET SESSION idle_transaction_timeout = {}, in_predicate_conversion_threshold = 0"
+_MYSQL = "SET SESSION wait_timeout = {}"
 
 
 class Link:
     """A connection to the server."""
 
-    def __init__(self, connection: Any, *, mariadb: bool, slot: int) -> None:
+    def __init__(self, connection: Any, timeout: float) -> None:
         self._connection = connection
-        self.mariadb = mariadb
-        self.slot = slot  # of the clock: whose row it writes
+        self._timeout = timeout
+        self.mariadb = False
+        self.slot = 0  # of the clock: whose row it writes
         self._used = asyncio.get_running_loop().time()
 
     @classmethod
@@ -54,7 +51,7 @@ class Link:
             options["ssl"] = {"ca": address.ssl_ca} if address.ssl_ca else True
         connection = None
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with asyncio.timeout(address.timeout):
                 connection = await asyncmy.connect(
                     host=address.host,
                     port=address.port,
@@ -64,14 +61,15 @@ class Link:
                     autocommit=True,
                     charset="utf8mb4",
                     program_name="dibs",
-                    connect_timeout=int(CONNECT_SECONDS),
+                    connect_timeout=address.timeout,
                     **options,
                 )
-                link = cls(connection, mariadb=False, slot=0)
+                link = cls(connection, address.timeout)
                 [[(version, number)]] = await link.send(["SELECT version(), connection_id()"])
                 link.mariadb = "mariadb" in version.lower()
                 link.slot = number % SLOTS
-                await link.send([*_SETTINGS, _MARIADB if link.mariadb else _MYSQL])
+                ends = (_MARIADB if link.mariadb else _MYSQL).format(max(1, round(address.timeout)))
+                await link.send([*_SETTINGS, ends])
         except BaseException as error:
             if connection is not None:
                 connection.close()
@@ -85,11 +83,11 @@ class Link:
             )
         return link
 
-    async def send(self, statements: Sequence[str]) -> list[list[Row]]:
-        """Send statements, together if they are not too large, and read all answers."""
+    async def send(self, statements: Sequence[str], more: float = 0.0) -> list[list[Row]]:
+        """Send statements, together if they are not too large, and read all answers; they may wait for more seconds."""
         answers: list[list[Row]] = []
-        async with asyncio.timeout(COMMAND_SECONDS):
-            for packet in _packets(statements):
+        for packet in _packets(statements):
+            async with asyncio.timeout(self._timeout + more):
                 cursor = self._connection.cursor()
                 await cursor.execute(packet)
                 answers.append(await cursor.fetchall())
@@ -110,7 +108,7 @@ class Link:
     def is_closed(self) -> bool:
         if not self._connection.connected or self._connection._stream_broken:  # noqa: SLF001 - it tells no one else
             return True
-        return not self.mariadb and asyncio.get_running_loop().time() - self._used > _IDLE_SECONDS
+        return not self.mariadb and asyncio.get_running_loop().time() - self._used > _IDLE * self._timeout
 
     def is_sound(self, error: Exception) -> bool:
         """Say whether it is well though something failed: the server has answered, and nothing is half done."""

@@ -66,6 +66,7 @@ _TRIES = {DEADLOCK: 20, CHANGED: 20, TAKEN: 20, GONE: 3, LOCK_WAIT: 3, NOWAIT: 3
 """How often something is tried that others were faster with. Nothing of it was written."""
 _JITTER = 0.002  # seconds, times the number of the try
 _PATIENCE = 30  # seconds that an enqueue waits for another's open transaction that may be about to use its name
+_MIGRATE_SECONDS = 3600.0  # how long a statement of a migration may take
 _NONE_LATE_SECONDS = 1.5  # how long it is believed that no lease has run out
 
 
@@ -197,17 +198,20 @@ class MysqlStore:
             raise
 
     async def _insert_group(self, group: Sequence[Draft], patience: int) -> list[Job] | Refusal:
+        """Insert one group. It waits for others' names in short steps, so that a server's silence is told from that."""
         tried: dict[int, int] = {}
+        end = time.monotonic() + patience
         while True:
             lanes = await self._lanes_of([group])
             try:
-                return await self._run(lambda turn: inserting.insert_group(turn, group, lanes, patience))  # noqa: B023
+                return await self._run(lambda turn: inserting.insert_group(turn, group, lanes, min(patience, 1)))  # noqa: B023
             except Overtaken:
                 self._lanes.clear()
             except StoreUnavailable as error:
-                if code(error.__cause__) == LOCK_WAIT:
+                if code(error.__cause__) != LOCK_WAIT:
+                    await self._pause(error, tried)
+                elif time.monotonic() >= end:
                     raise
-                await self._pause(error, tried)
 
     async def _lanes_of(self, groups: Sequence[Sequence[Draft]]) -> Lanes:
         """Find the lanes that drafts go to, mostly as this process remembers them. One may be gone: insert looks."""
@@ -370,7 +374,8 @@ class MysqlStore:
         return await self._again(lambda turn: registry.put(turn, name, value, expect, keep_us))
 
     async def migrate(self, *, dry_run: bool = False) -> list[str]:
-        pool: Pool[Link] = Pool(lambda: Link.connect(self._address), 1)
+        patient = self._address._replace(timeout=_MIGRATE_SECONDS)
+        pool: Pool[Link] = Pool(lambda: Link.connect(patient), 1)
         try:
             async with pool.connection() as link:
                 turn = Turn(link, None)

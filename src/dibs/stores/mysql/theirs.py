@@ -74,7 +74,7 @@ class _Asyncmy:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def send(self, statements: Sequence[str]) -> list[list[Row]]:
+    async def send(self, statements: Sequence[str], more: float = 0.0) -> list[list[Row]]:  # noqa: ARG002 - as Line
         answers: list[list[Row]] = []
         for text in statements:
             cursor = self._connection.cursor(Cursor)
@@ -93,7 +93,7 @@ class _PyMySQL:
 
         self._connection, self._plain = connection, Plain
 
-    async def send(self, statements: Sequence[str]) -> list[list[Row]]:
+    async def send(self, statements: Sequence[str], more: float = 0.0) -> list[list[Row]]:  # noqa: ARG002 - as Line
         answers: list[list[Row]] = []
         for text in statements:
             with self._connection.cursor(self._plain) as cursor:

@@ -34,8 +34,8 @@ class Line(Protocol):
         """The shortest time that it can wait for a lock, in seconds."""
         ...
 
-    async def send(self, statements: Sequence[str]) -> list[list[Row]]:
-        """Send statements, and read all answers."""
+    async def send(self, statements: Sequence[str], more: float = 0.0) -> list[list[Row]]:
+        """Send statements, and read all answers; they may wait for more seconds than usual."""
         ...
 
 
@@ -53,6 +53,7 @@ class Turn:
         self.news: set[Name] = set()  # where jobs have become pending
         self.resumed = False  # whether a queue goes on that was paused
         self.returned: list[tuple[int, int]] = []  # lanes that jobs came back to, and when those are due
+        self._more = 0.0  # seconds that the statements to come may wait for locks
         self._unsent: Sequence[str] = ()
         self._open = False
 
@@ -73,6 +74,7 @@ class Turn:
     def patiently(self, seconds: int, steps: Sequence[Step]) -> list[Step]:
         """Let some statements wait for locks that long; all others wait for a second."""
         seconds = max(seconds, self.line.shortest)
+        self._more = float(seconds)
         return [step(_PATIENCE, seconds), *steps, step(_PATIENCE, 1)]
 
     @asynccontextmanager
@@ -100,7 +102,8 @@ class Turn:
         """Do the last things of a transaction, note the time of the change, and end it."""
         before, self._unsent = self._unsent, ()
         last = [] if now is None else self.clock(now)
-        answers = await self.line.send([*before, *(each.text for each in (*steps, *last)), *self.commits])
+        texts = [*before, *(each.text for each in (*steps, *last)), *self.commits]
+        answers = await self.line.send(texts, self._more)
         self._open = False
         return answers[len(before) : len(before) + len(steps)]
 
