@@ -75,12 +75,21 @@ async def snapshot(run: Run) -> None:
             last = churn.p50(took - STRETCH, took)
             run.figure(CASE, subject, f"claim of {BATCH}, p50, last {STRETCH:g} s", "ms", [last])
             run.figure(CASE, subject, f"claim of {BATCH}, p99", "ms", [percentile([ms for _, ms in churn.claims], 99)])
-        first = churns["a snapshot held open"]
+        first, control = churns.values()
+        grown, anyway = (it.p50(took - STRETCH, took) / it.p50(0, STRETCH) for it in (first, control))
+        # A machine that others use is not the same at both ends: what the other database saw there says how much.
+        run.figure(
+            CASE,
+            "dibs postgres, a snapshot held open",
+            "last over first, over the same with nothing held",
+            "×",
+            [grown / anyway],
+        )
         run.bar(
             CASE,
             f"a claim of {BATCH} after {seconds} s of a held snapshot at {RATE:,} jobs a second, over one at its start",
             "×",
-            [first.p50(took - STRETCH, took) / first.p50(0, STRETCH)],
+            [grown],
             at_most=AT_MOST,
         )
 
