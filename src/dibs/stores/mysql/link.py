@@ -39,6 +39,7 @@ class Link:
     def __init__(self, connection: Any, timeout: float) -> None:
         self._connection = connection
         self._timeout = timeout
+        self._late = False
         self.mariadb = False
         self.slot = 0  # of the clock: whose row it writes
         self._used = asyncio.get_running_loop().time()
@@ -51,8 +52,8 @@ class Link:
             options["ssl"] = {"ca": address.ssl_ca} if address.ssl_ca else True
         connection = None
         try:
-            async with asyncio.timeout(address.timeout):
-                connection = await asyncmy.connect(
+            connection = await _in_time(
+                asyncmy.connect(
                     host=address.host,
                     port=address.port,
                     user=address.user,
@@ -63,13 +64,15 @@ class Link:
                     program_name="dibs",
                     connect_timeout=address.timeout,
                     **options,
-                )
-                link = cls(connection, address.timeout)
-                [[(version, number)]] = await link.send(["SELECT version(), connection_id()"])
-                link.mariadb = "mariadb" in version.lower()
-                link.slot = number % SLOTS
-                ends = (_MARIADB if link.mariadb else _MYSQL).format(max(1, round(address.timeout)))
-                await link.send([*_SETTINGS, ends])
+                ),
+                address.timeout,
+            )
+            link = cls(connection, address.timeout)
+            [[(version, number)]] = await link.send(["SELECT version(), connection_id()"])
+            link.mariadb = "mariadb" in version.lower()
+            link.slot = number % SLOTS
+            ends = (_MARIADB if link.mariadb else _MYSQL).format(max(1, round(address.timeout)))
+            await link.send([*_SETTINGS, ends])
         except BaseException as error:
             if connection is not None:
                 connection.close()
@@ -87,14 +90,28 @@ class Link:
         """Send statements, together if they are not too large, and read all answers; they may wait for more seconds."""
         answers: list[list[Row]] = []
         for packet in _packets(statements):
-            async with asyncio.timeout(self._timeout + more):
+            # Not asyncio.timeout: it cancels the task, and a batch on its way does not let itself be cancelled.
+            late = asyncio.get_running_loop().call_later(self._timeout + more, self._give_up)
+            try:
                 cursor = self._connection.cursor()
                 await cursor.execute(packet)
                 answers.append(await cursor.fetchall())
                 while await cursor.nextset():
                     answers.append(await cursor.fetchall())
+            except FAILURES as error:
+                if self._late:
+                    raise TimeoutError from error
+                raise
+            finally:
+                late.cancel()
         self._used = self._connection.last_usage
         return answers
+
+    def _give_up(self) -> None:
+        self._late = True
+        transport = self._connection._transport  # noqa: SLF001 - closing it politely would wait for a silent network
+        if transport is not None:
+            transport.abort()
 
     @property
     def shortest(self) -> int:
@@ -124,6 +141,24 @@ class Link:
         with suppress(TimeoutError, *FAILURES):
             async with asyncio.timeout(1.0):
                 await self._connection.ensure_closed()
+
+
+async def _in_time(connecting: Any, seconds: float) -> Any:
+    """Wait for a connection, but only so long; in a task of its own, which can be cancelled whoever waits for it."""
+
+    async def connect() -> Any:
+        return await connecting
+
+    task = asyncio.ensure_future(connect())
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    except BaseException:
+        task.cancel()
+        raise
+    if not done:
+        task.cancel()
+        raise TimeoutError
+    return task.result()
 
 
 def _packets(statements: Sequence[str]) -> list[str]:
