@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+import dibs
 from dibs.clock import Clock
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome, Status
@@ -38,6 +39,17 @@ async def test_a_silent_server_is_given_up_and_asked_again(far: MysqlStore, prox
     await asyncio.to_thread(proxy.pass_on)
 
     assert await settle(far, completed(job)) == [Outcome.APPLIED]
+
+
+async def test_a_batch_on_its_way_gives_a_silent_server_up_too(url: str, proxy: Proxy) -> None:
+    """Its task does not let itself be cancelled, so no time limit may depend on that."""
+    async with dibs.App(f"{proxy.through(url)}?timeout=1") as app:
+        await app.enqueue("t")
+        await asyncio.to_thread(proxy.silence)
+        with pytest.raises(StoreUnavailable, match="in time"):
+            await asyncio.wait_for(app.enqueue("t"), 10)
+        await asyncio.to_thread(proxy.pass_on)
+        await app.enqueue("t")
 
 
 async def test_every_connection_is_reset_and_work_goes_on(far: MysqlStore, proxy: Proxy) -> None:
