@@ -76,6 +76,13 @@ async def all_ended(app: App, number: int, seconds: float = 60) -> None:
             await asyncio.sleep(0.05)
 
 
+async def all_at_work(app: App, number: int) -> None:
+    """Wait until so many have begun: a signal that comes before a process knows what to do with it just ends it."""
+    async with asyncio.timeout(60):
+        while sum(worker.status == "active" for worker in await app.workers()) < number:  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(0.05)
+
+
 async def test_sigterm_lets_what_runs_finish(crew: Crew, app: App) -> None:
     jobs = [await app.enqueue(task, {"seconds": 0.5}) for task in ("on_loop", "in_thread")]
     process = crew.start()
@@ -127,7 +134,7 @@ async def test_after_the_grace_time_the_process_ends(crew: Crew, app: App) -> No
 async def test_rolling_restart_under_load(crew: Crew, app: App) -> None:
     """Four workers, one after another replaced ten times: nothing lost, nothing run twice, no job waits for a lease."""
     workers = [crew.start("--concurrency", "4") for _ in range(4)]
-    await until(lambda: all(worker.poll() is None for worker in workers))
+    await all_at_work(app, 4)
     producing = True
     enqueued: list[str] = []
 
@@ -143,6 +150,7 @@ async def test_rolling_restart_under_load(crew: Crew, app: App) -> None:
     for turn in range(10):
         old = workers[turn % 4]
         workers[turn % 4] = crew.start("--concurrency", "4")
+        await all_at_work(app, 5)
         old.send_signal(signal.SIGTERM)
         said = await crew.ended(old)
         assert old.returncode == 0, said
