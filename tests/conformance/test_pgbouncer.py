@@ -23,14 +23,14 @@ def url(port: int) -> str:
     return pgbouncer.through(port, empty_postgres())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 class TestStoreBehindPgBouncer(StoreSuite):
     @pytest.fixture
     def subject(self, clock: FakeClock, url: str) -> Store:
         return PostgresStore(url, clock)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 class TestSharedStoreBehindPgBouncer(SharedStoreSuite):
     @pytest.fixture
     def subject(self, clock: FakeClock, url: str) -> Store:

@@ -20,6 +20,7 @@ SEEDS = {"simulator, memory": 200, "simulator, sqlite": 80}
 USED = sorted({mistake.caught_by for mistake in MISTAKES.values()})
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", list(MISTAKES))
 def test_a_mistake_is_noticed(name: str) -> None:
@@ -29,6 +30,7 @@ def test_a_mistake_is_noticed(name: str) -> None:
     print(f"{name}: {catch.by}, {catch.noticed}, after {catch.seconds} s")
 
 
+@pytest.mark.proof
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("catcher", USED)
 def test_without_a_mistake_nothing_is_noticed(catcher: str) -> None:

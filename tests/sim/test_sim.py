@@ -27,6 +27,7 @@ KEPT = [
 """Worlds that failed once, whoever was to blame."""
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("first", range(0, 1000, 50))
 def test_a_thousand_worlds_keep_every_promise(first: int) -> None:
     for seed in range(first, first + 50):

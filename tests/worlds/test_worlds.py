@@ -13,6 +13,7 @@ from dibs.testing.worlds.world import path_of
 NAMES = {world.name: world for world in WORLDS}
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", list(NAMES))
 def test_every_order_keeps_every_promise(name: str) -> None:
     found = explore(NAMES[name])
