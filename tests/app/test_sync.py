@@ -286,7 +286,7 @@ def test_the_twin_is_as_it_would_be_generated() -> None:
         (
             Claim,
             SyncClaim,
-            {"sync", "lost_event", "ref", "untouched", "keep", "let_go", "conclude", "disown", "leave"},
+            {"sync", "lost_event", "ref", "untouched", "keep", "let_go", "conclude", "disown", "wish", "leave"},
         ),
         (Task, SyncTask, {"sync", "arguments"}),
     ],
