@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import asyncmy
+from asyncmy.connection import Connection
 
 from dibs.domain.errors import StoreUnavailable
 from dibs.stores.mysql.errors import FAILURES, is_broken, translate
@@ -52,21 +52,20 @@ class Link:
             options["ssl"] = {"ca": address.ssl_ca} if address.ssl_ca else True
         connection = None
         try:
-            connection = await _in_time(
-                asyncmy.connect(
-                    host=address.host,
-                    port=address.port,
-                    user=address.user,
-                    password=address.password.encode(),
-                    database=address.database,
-                    autocommit=True,
-                    charset="utf8mb4",
-                    program_name="dibs",
-                    connect_timeout=address.timeout,
-                    **options,
-                ),
-                address.timeout,
+            # Made here and not by asyncmy.connect, so that one which is given up half-way can be closed.
+            connection = Connection(  # type: ignore[no-untyped-call]
+                host=address.host,
+                port=address.port,
+                user=address.user,
+                password=address.password.encode(),
+                database=address.database,
+                autocommit=True,
+                charset="utf8mb4",
+                program_name="dibs",
+                connect_timeout=address.timeout,
+                **options,
             )
+            await _in_time(connection.connect(), address.timeout)
             link = cls(connection, address.timeout)
             [[(version, number)]] = await link.send(["SELECT version(), connection_id()"])
             link.mariadb = "mariadb" in version.lower()
@@ -143,13 +142,9 @@ class Link:
                 await self._connection.ensure_closed()
 
 
-async def _in_time(connecting: Any, seconds: float) -> Any:
+async def _in_time(connecting: Any, seconds: float) -> None:
     """Wait for a connection, but only so long; in a task of its own, which can be cancelled whoever waits for it."""
-
-    async def connect() -> Any:
-        return await connecting
-
-    task = asyncio.ensure_future(connect())
+    task = asyncio.ensure_future(connecting)
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     except BaseException:
@@ -158,7 +153,7 @@ async def _in_time(connecting: Any, seconds: float) -> Any:
     if not done:
         task.cancel()
         raise TimeoutError
-    return task.result()
+    task.result()
 
 
 def _packets(statements: Sequence[str]) -> list[str]:
