@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures.thread  # noqa: F401 - now: imported by a thread as another forks, it frees a lock that no one took
 import contextvars
 import logging
 import os

@@ -137,9 +137,12 @@ class Link:
         self._connection._connected = False  # noqa: SLF001 - close() alone does not say so
 
     async def close(self) -> None:
-        with suppress(TimeoutError, *FAILURES):
-            async with asyncio.timeout(1.0):
-                await self._connection.ensure_closed()
+        try:
+            with suppress(TimeoutError, *FAILURES):
+                async with asyncio.timeout(1.0):
+                    await self._connection.ensure_closed()
+        finally:
+            self.terminate()  # a server that is silent was not told, and its socket is still open
 
 
 async def _in_time(connecting: Any, seconds: float) -> None:
