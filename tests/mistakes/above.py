@@ -119,7 +119,7 @@ WORKER = [
         "reconnect",
         "worker",
         (Edit(f"{_SETTLING}:Settling._settle", "            failures += 1\n", "            return\n"),),
-        "simulator, memory",
+        "simulator, sqlite",
     ),
     Mistake(
         "what could not be settled is released",

@@ -98,7 +98,7 @@ CATCHERS: dict[str, Catcher] = {
 """From the quickest to the slowest."""
 
 _FITTING = {
-    "domain": ["simulator, memory", "simulator, sqlite", "store suite", "small worlds"],
+    "domain": ["simulator, memory", "simulator, sqlite", "store suite", "broker suite", "small worlds"],
     "memory": ["simulator, memory", "store suite", "small worlds"],
     "sqlite": ["simulator, sqlite", "store suite"],
     "broker": ["simulator, memory", "simulator, sqlite", "broker suite", "small worlds"],

@@ -146,7 +146,7 @@ DOMAIN = [
                 "self.ceiling(attempts)",
             ),
         ),
-        "simulator, sqlite",
+        "broker suite",
     ),
     Mistake(
         "a redrive keeps the attempts",
