@@ -13,7 +13,8 @@ from dibs.domain import transitions
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Extension, Outcome, Ref, Status
 from dibs.store import Refusal, Written
-from dibs.stores.mysql import MysqlStore
+from dibs.stores.mysql import MysqlStore, address
+from dibs.stores.mysql.link import Link
 from dibs.testing.conformance.builders import (
     claim,
     claim_one,
@@ -345,6 +346,25 @@ async def test_a_cancelled_claim_leaves_nothing_behind(url: str) -> None:
         taken.update(ids(jobs))
         assert await settle(store, *map(completed, jobs)) == [Outcome.APPLIED] * 2
     await store.close()
+
+
+async def test_a_connection_that_is_given_up_half_way_is_closed(url: str, own: Own) -> None:
+    before = await own.run(OURS)
+    for n in range(150):
+        connecting = asyncio.ensure_future(Link.connect(address.read(url)))
+        for _ in range(n % 30):
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.0001 * (n % 5))
+        connecting.cancel()
+        for link in await asyncio.gather(connecting, return_exceptions=True):
+            if isinstance(link, Link):
+                await link.close()
+
+    for _ in range(100):
+        if await own.run(OURS) == before:
+            break
+        await asyncio.sleep(0.02)
+    assert await own.run(OURS) == before
 
 
 async def test_a_cancelled_claim_rolls_back_or_commits_whole(url: str, own: Own) -> None:

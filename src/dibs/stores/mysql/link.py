@@ -65,7 +65,7 @@ class Link:
                 connect_timeout=address.timeout,
                 **options,
             )
-            await _in_time(connection.connect(), address.timeout)
+            await _in_time(connection, address.timeout)
             link = cls(connection, address.timeout)
             [[(version, number)]] = await link.send(["SELECT version(), connection_id()"])
             link.mariadb = "mariadb" in version.lower()
@@ -145,17 +145,19 @@ class Link:
             self.terminate()  # a server that is silent was not told, and its socket is still open
 
 
-async def _in_time(connecting: Any, seconds: float) -> None:
+async def _in_time(connection: Any, seconds: float) -> None:
     """Wait for a connection, but only so long; in a task of its own, which can be cancelled whoever waits for it."""
-    task = asyncio.ensure_future(connecting)
+    task = asyncio.ensure_future(connection.connect())
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
+        if not done:
+            raise TimeoutError
     except BaseException:
+        # Race: connected in the same turn of the loop. The driver then goes on, so whatever it ends with is closed
+        # (test_a_connection_that_is_given_up_half_way_is_closed).
+        task.add_done_callback(lambda _: connection.close())
         task.cancel()
         raise
-    if not done:
-        task.cancel()
-        raise TimeoutError
     task.result()
 
 
