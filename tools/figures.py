@@ -9,12 +9,6 @@ from typing import Any
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "figures.json"
 
 
-def recorded(kind: str) -> dict[str, Any]:
-    """Give the figures of the last run of this kind, if there was one."""
-    known: dict[str, dict[str, Any]] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
-    return known.get(kind, {})
-
-
 def record(kind: str, figures: dict[str, Any]) -> None:
     """Keep the figures of one kind of run; then make the page: tools/guarantees.py."""
     known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from multiprocessing import get_context
 
-from figures import record, recorded
+from figures import record
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -42,11 +42,7 @@ def main() -> int:
     parser.add_argument("--draw", action="store_true", help="draw the worlds, whatever became of them")
     parser.add_argument("--json", action="store_true", help="print only the summary, as JSON")
     parser.add_argument("--record", action="store_true", help="keep the figures for docs/explanation/guarantees.md")
-    parser.add_argument("--go-on", action="store_true", help="begin where the last recorded run ended, and add to it")
     args = parser.parse_args()
-    before = recorded("sim") if args.go_on else {}
-    if args.go_on:
-        args.record, args.first = True, before.get("worlds", 0)
     plans = [
         Plan(seed=seed, steps=args.steps, store=store_of(args.store, seed))
         for seed in range(args.first, args.first + args.seeds)
@@ -55,8 +51,8 @@ def main() -> int:
         for plan in plans:
             print(draw(simulate(plan), most=10_000))
     began = time.monotonic()
-    worlds, steps = before.get("worlds", 0), before.get("steps", 0)
-    faults: Counter[str] = Counter(before.get("faults", {}))
+    worlds = steps = 0
+    faults: Counter[str] = Counter()
     failing: Plan | None = None
     for number, walked, met, failed in watched(plans, args.processes, quiet=args.json):
         worlds += number
@@ -65,7 +61,7 @@ def main() -> int:
         if failed is not None:
             failing = failed
             break
-    seconds = time.monotonic() - began + before.get("seconds", 0.0)
+    seconds = time.monotonic() - began
     summary = {
         "worlds": worlds,
         "steps": steps,

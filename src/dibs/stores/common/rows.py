@@ -23,8 +23,8 @@ class _Terms(msgspec.Struct, frozen=True, omit_defaults=True):
     keep: Keep
 
 
-_STATUS: dict[str | None, Status] = {status.value: status for status in Status}
-_EVENT: dict[str | None, EventName] = {event.value: event for event in EventName}
+STATUS: dict[str | None, Status] = {status.value: status for status in Status}
+EVENT: dict[str | None, EventName] = {event.value: event for event in EventName}
 _terms = msgspec.json.Decoder(_Terms)
 _error = msgspec.json.Decoder(Error)
 _encode = msgspec.json.Encoder().encode
@@ -57,7 +57,8 @@ def encode_error(error: Error | None) -> bytes | None:
     return None if error is None else _encode(error)
 
 
-def _read_error(error: bytes | None) -> Error | None:
+def decode_error(error: bytes | None) -> Error | None:
+    """Read what ``encode_error`` has written."""
     return None if error is None else _error.decode(error)
 
 
@@ -70,9 +71,9 @@ def job(row: Row) -> Job:
     ) = row  # fmt: skip
     terms, keep = decode_terms(terms_json)
     return Job(
-        id, queue, task, params, priority, _STATUS[status], due, attempts, max_attempts, fence, created, updated, terms,
-        keep, worker_id, claimed, lease_expires, claim_lease, token or "", _EVENT.get(settled_as), idempotency_key,
-        unique_key, batch_id, result, _read_error(error), progress, progress_note, completed, events,
+        id, queue, task, params, priority, STATUS[status], due, attempts, max_attempts, fence, created, updated, terms,
+        keep, worker_id, claimed, lease_expires, claim_lease, token or "", EVENT.get(settled_as), idempotency_key,
+        unique_key, batch_id, result, decode_error(error), progress, progress_note, completed, events,
     )  # fmt: skip
 
 
@@ -87,15 +88,19 @@ def claimed(row: Row, token: str) -> Job:
     return Job(
         id, queue, task, params, priority, Status.CLAIMED, due, attempts, max_attempts, fence, created, now, terms,
         keep, worker_id, now, lease_expires, lease, token, None, idempotency_key, unique_key, batch_id, None,
-        _read_error(error), progress, progress_note, None, events,
+        decode_error(error), progress, progress_note, None, events,
     )  # fmt: skip
 
 
+def anonymous(job: Job) -> Job:
+    """Take the lease token out of a job that no one else has seen yet: anyone may see it then."""
+    force_setattr(job, "lease_token", "")
+    return job
+
+
 def shown(row: Row) -> Job:
-    """Make a job that anyone may see: without its lease token."""
-    made = job(row)
-    force_setattr(made, "lease_token", "")
-    return made
+    """Make a job that anyone may see."""
+    return anonymous(job(row))
 
 
 def enqueued(job_id: str, at: int, due: int) -> Event:
@@ -107,7 +112,7 @@ def event(job_id: str, row: Row) -> Event:
     """Make an event of a row of the log."""
     _, n, name, before, after, worker_id, actor, fence, attempts, due, lease_expires, at, note = row
     return Event(
-        job_id, n, _EVENT[name], _STATUS.get(before), _STATUS.get(after), worker_id, actor, fence, attempts, due,
+        job_id, n, EVENT[name], STATUS.get(before), STATUS.get(after), worker_id, actor, fence, attempts, due,
         lease_expires, at, note,
     )  # fmt: skip
 
@@ -124,7 +129,7 @@ def tombstone(row: Row) -> Event:
     """Make the last event of a pruned job."""
     id, n, before, actor, fence, attempts, due, at, note = row
     return Event(
-        id, n, EventName.PRUNED, _STATUS.get(before), None, None, actor, fence, attempts, due, None, at, note
+        id, n, EventName.PRUNED, STATUS.get(before), None, None, actor, fence, attempts, due, None, at, note
     )  # fmt: skip
 
 

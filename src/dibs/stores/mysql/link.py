@@ -149,15 +149,15 @@ async def _in_time(connection: Any, seconds: float) -> None:
     """Wait for a connection, but only so long; in a task of its own, which can be cancelled whoever waits for it."""
     task = asyncio.ensure_future(connection.connect())
     try:
-        done, _ = await asyncio.wait({task}, timeout=seconds)
-        if not done:
-            raise TimeoutError
-    except BaseException:
-        # Race: connected in the same turn of the loop. The driver then goes on, so whatever it ends with is closed
-        # (test_a_connection_that_is_given_up_half_way_is_closed).
-        task.add_done_callback(lambda _: connection.close())
-        task.cancel()
-        raise
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            # Race: connected in this very turn of the loop. The driver then goes on, cancelled or not, so whatever
+            # it ends with is closed (test_a_connection_that_is_given_up_half_way_is_closed).
+            task.add_done_callback(lambda _: connection.close())
+            task.cancel()
+    if not task.done():
+        raise TimeoutError
     task.result()
 
 

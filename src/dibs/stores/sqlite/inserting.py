@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from dibs.domain.transitions import identify
 from dibs.store import Refusal
+from dibs.stores.common.rows import TermsWriter
 from dibs.stores.sqlite import rows
-from dibs.stores.sqlite.rows import Lane, TermsWriter, json_array
+from dibs.stores.sqlite.rows import Lane, json_array
 from dibs.stores.sqlite.statements import statement
 
 if TYPE_CHECKING:

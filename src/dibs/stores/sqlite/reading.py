@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.domain.job import NEVER
 from dibs.store import Audit
+from dibs.stores.common.rows import enqueued, event, tombstone
 from dibs.stores.sqlite import rows
 from dibs.stores.sqlite.claiming import LANE_ORDERS
 from dibs.stores.sqlite.rows import json_array
@@ -55,8 +56,8 @@ def unused_lanes(moment: Moment) -> list[int]:
 def log(moment: Moment, id: str) -> list[Event]:
     """Read a job's events, or the last one of a job that was pruned."""
     for seq, created, due in moment.rows(_LOG_HEAD, id):
-        return [rows.enqueued(id, created, due), *(rows.event(id, row) for row in moment.rows(_LOG_PAGE, f"[{seq}]"))]
-    return [rows.tombstone(row) for row in moment.rows(_TOMBSTONE, id)]
+        return [enqueued(id, created, due), *(event(id, row) for row in moment.rows(_LOG_PAGE, f"[{seq}]"))]
+    return [tombstone(row) for row in moment.rows(_TOMBSTONE, id)]
 
 
 def audit(moment: Moment, cursor: str | None, limit: int) -> Audit:
@@ -66,14 +67,14 @@ def audit(moment: Moment, cursor: str | None, limit: int) -> Audit:
         page = moment.rows(_JOB_PAGE, int(place), limit)
         found = rows.shown(page, moment.lanes)
         logs: dict[int, list[Event]] = {
-            row[0]: [rows.enqueued(job.id, job.created_us, row[-1])] for row, job in zip(page, found, strict=True)
+            row[0]: [enqueued(job.id, job.created_us, row[-1])] for row, job in zip(page, found, strict=True)
         }
         names = {row[0]: row[2] for row in page}
         for row in moment.rows(_LOG_PAGE, json_array(list(logs))):
-            logs[row[0]].append(rows.event(names[row[0]], row))
+            logs[row[0]].append(event(names[row[0]], row))
         items = list(zip(found, logs.values(), strict=True))
         return Audit([*items], f"job:{page[-1][0]}" if len(page) == limit else "gone:")
-    gone = [rows.tombstone(row) for row in moment.rows(_TOMBSTONES, place, limit)]
+    gone = [tombstone(row) for row in moment.rows(_TOMBSTONES, place, limit)]
     return Audit([(None, [event]) for event in gone], f"gone:{gone[-1].job_id}" if len(gone) == limit else None)
 
 

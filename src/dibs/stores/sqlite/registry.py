@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.domain.job import Document
 from dibs.store import PAUSED
-from dibs.stores.sqlite import rows
+from dibs.stores.common.rows import document
 from dibs.stores.sqlite.statements import statement
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ _AFTER_ALL = "\U0010ffff"  # greater, by bytes, than any other character
 def read(moment: Moment, name: str) -> Document | None:
     """Read one document."""
     found = moment.execute(_READ, (name, moment.now)).fetchone()
-    return None if found is None else rows.document(found)
+    return None if found is None else document(found)
 
 
 def documents(moment: Moment, prefix: str) -> list[Document]:
     """Read the documents whose name begins so, by name."""
     found = moment.rows(_PAGE, prefix, prefix + _AFTER_ALL, moment.now)
-    return [rows.document(row) for row in found]
+    return [document(row) for row in found]
 
 
 def put(moment: Moment, name: str, value: bytes | None, expect: int | None, keep_us: int | None) -> Document | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.domain import transitions
 from dibs.domain.job import Event, Job
 from dibs.domain.retry import SECOND
+from dibs.stores.common.rows import buried
 from dibs.stores.sqlite import rows
 from dibs.stores.sqlite.rows import json_array
 from dibs.stores.sqlite.statements import statement
@@ -35,7 +36,7 @@ def remove(moment: Moment, gone: Sequence[tuple[int, Job, Event]]) -> None:
         moment.execute(statement_, (seqs,))
     if tags := [(tag, seq) for seq, job, _ in gone for tag in job.terms.tags]:
         moment.executemany(_REMOVE_TAG, tags)
-    moment.executemany(_BURY, [rows.buried(event) for _, _, event in gone])
+    moment.executemany(_BURY, [buried(event) for _, _, event in gone])
 
 
 def prune(moment: Moment, seqs: Sequence[int]) -> int:
