@@ -24,6 +24,7 @@ from dibs.stores.common.waiting import Waiting
 from dibs.stores.mysql import (
     address,
     claiming,
+    examining,
     finding,
     inserting,
     looking,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
     from dibs.clock import Clock
+    from dibs.domain.finding import Finding
     from dibs.domain.job import (
         ClaimRequest,
         Counts,
@@ -390,3 +392,6 @@ class MysqlStore:
             raise translate(error, self._address.name) from error
         finally:
             await pool.close()
+
+    async def examine(self) -> list[Finding]:
+        return await examining.examine(self._address, self._clock)
