@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +17,7 @@ from dibs.clock import Clock, FakeClock
 from dibs.domain.finding import Finding, Level, exit_code, failure, ok, warning, worst
 from dibs.stores.memory import MemoryStore
 from dibs.stores.sqlite import SqliteStore, examining
-from tests.servers.databases import bare_postgres, empty_postgres
+from tests.servers.databases import bare_mysql, bare_postgres, empty_mysql, empty_postgres
 
 
 def run(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -68,6 +68,7 @@ def test_json_for_scripts(file: Path) -> None:
         ("sqlite:///none.db", 5, "no file"),
         ("nonsense", 2, "url"),
         ("postgresql://nobody@127.0.0.1:1/none", 8, "reachable"),
+        ("mysql://nobody@127.0.0.1:1/none", 8, "reachable"),
     ],
 )
 def test_a_store_that_is_not_there(store: str, code: int, words: str, tmp_path: Path) -> None:
@@ -85,8 +86,9 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["findings"][0]["code"] == "reachable"
 
 
-def test_a_database_without_tables_says_how_to_get_them(tmp_path: Path) -> None:
-    done = run("--store", bare_postgres("doctor"), cwd=tmp_path)
+@pytest.mark.parametrize("bare", [bare_postgres, bare_mysql])
+def test_a_database_without_tables_says_how_to_get_them(bare: Callable[[str], str], tmp_path: Path) -> None:
+    done = run("--store", bare("doctor"), cwd=tmp_path)
     assert done.returncode == 8
     assert "dibs migrate" in done.stdout
 
@@ -98,6 +100,13 @@ def test_a_database_that_is_well_but_for_this_server_s_fsync(tmp_path: Path) -> 
     assert "ALTER SYSTEM" in told["fsync"]["fix"]
     assert [code for code, finding in told.items() if finding["level"] == "failure"] == ["fsync"]
     assert done.returncode == 1
+
+
+def test_a_database_that_is_well_but_for_how_quick_this_server_is(tmp_path: Path) -> None:
+    done = run("--store", empty_mysql(), cwd=tmp_path)
+    assert "0 failures, 2 warnings" in done.stdout
+    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 1" in done.stdout
+    assert done.returncode == 0
 
 
 def test_a_store_that_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.databases import bare_postgres
+from tests.servers.databases import bare_mysql, bare_postgres
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -27,6 +27,8 @@ def test_snippets_run(page: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     if "DATABASE_URL" in snippets(page):
         environment["DATABASE_URL"] = bare_postgres("docs")
+    if "MYSQL_URL" in snippets(page):
+        environment["MYSQL_URL"] = bare_mysql("docs")
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         check=False,

@@ -100,6 +100,7 @@ class Server:
 
     def __init__(self, folder: Path | str, program: Path | str, port: int, durable: bool) -> None:
         self.folder, self.program, self.port, self.durable = Path(folder), Path(program), port, durable
+        self.options: dict[str, str] = {}  # what a test starts it with besides
 
     @property
     def state(self) -> list[Any]:
@@ -163,7 +164,7 @@ class Server:
 
     def start(self) -> None:
         settings = SETTINGS | (DURABLE if self.durable else {}) | {"port": str(self.port), "socket": str(self.socket)}
-        options = [f"--{key}={value}" for key, value in settings.items()]
+        options = [f"--{key}={value}" for key, value in (settings | self.options).items()]
         with (self.folder / "server.log").open("a") as log:
             process = subprocess.Popen(
                 self._command(*options),

@@ -11,7 +11,17 @@ from dibs.clock import Clock
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome, Status
 from dibs.stores.mysql import MysqlStore
-from dibs.testing.conformance.builders import claim, completed, enqueue, enqueue_and_claim, ids, new_job, read, settle
+from dibs.testing.conformance.builders import (
+    claim,
+    claim_one,
+    completed,
+    enqueue,
+    enqueue_and_claim,
+    ids,
+    new_job,
+    read,
+    settle,
+)
 from tests.servers.proxy import Proxy
 
 
@@ -82,3 +92,31 @@ async def test_a_commit_whose_answer_is_lost_happened_once(
     [again] = await enqueue(far, new_job("c"))
     assert again.was_duplicate
     assert ids(await claim(real)) == ["c"]
+
+
+async def test_a_lease_is_late_by_the_time_that_was_asked_about(url: str, proxy: Proxy, real: MysqlStore) -> None:
+    """Far away, "none is late for another second" was said half the way ago, and asked for all the way ago."""
+    far = MysqlStore(proxy.through(url), Clock())
+    await enqueue(far, new_job())
+    job = await claim_one(real, lease=2)
+    proxy.delay(0.6)
+    assert await far.expired(10) == []
+    proxy.pass_on()
+    while await real.now() <= (job.lease_expires_us or 0):  # noqa: ASYNC110 - it is the server's clock
+        await asyncio.sleep(0.02)
+
+    assert ids(await far.expired(10)) == [job.id]
+    await far.close()
+
+
+async def test_a_short_lease_is_late_by_the_time_that_it_was_asked_for(url: str, proxy: Proxy) -> None:
+    far = MysqlStore(proxy.through(url), Clock())
+    await enqueue(far, new_job())
+    assert await far.expired(10) == []
+    proxy.delay(0.1)
+    job = await claim_one(far, lease=0.2)  # it has run out before the answer is here
+    proxy.pass_on()
+    assert await far.now() > (job.lease_expires_us or 0)
+
+    assert ids(await far.expired(10)) == [job.id]
+    await far.close()

@@ -8,6 +8,7 @@ import pytest
 
 from dibs.clock import Clock, FakeClock
 from dibs.domain.finding import Finding, Level
+from dibs.stores.common import examining as common
 from dibs.stores.postgres import PostgresStore, examining
 from dibs.testing.conformance.builders import claim, completed, enqueue, new_jobs, settle
 from tests.servers import postgres
@@ -131,7 +132,7 @@ async def test_a_transaction_that_was_forgotten(
     forgetful = await asyncpg.connect(server.url, server_settings={"application_name": "report"})
     await forgetful.execute("BEGIN; SELECT 1")
     assert levels(await examine(server.url)) == {}, "not for long"
-    monkeypatch.setattr(examining, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(common, "IDLE_SECONDS", 0.1)
     while "snapshots" not in levels(found := await examine(server.url)):
         pass  # until a tenth of a second has passed
     assert "report" in found["snapshots"].message

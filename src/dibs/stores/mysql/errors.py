@@ -12,6 +12,14 @@ FAILURES = (driver.MySQLError, OSError, TimeoutError, EOFError)
 DEADLOCK, LOCK_WAIT, CHANGED, TAKEN, NOWAIT = 1213, 1205, 1020, 1062, 3572
 GONE = 2006
 """The connection was found closed before anything was sent."""
+FORBIDDEN = frozenset({1142, 1143, 1356, 1370})
+"""The user may not do that to a table, a column or a view."""
+TOO_LARGE = 1153
+"""More than the server takes as one packet."""
+UNSEEN = 1227
+"""The user may not see what others do."""
+READ_ONLY = frozenset({1290, 1792, 1836})
+"""The server takes no writes, or not from this user."""
 
 _UNKNOWN_TABLE = (1146, 1054)
 _CLIENT = range(2000, 3000)  # the driver's own: the connection is of no use any more
@@ -25,7 +33,7 @@ _HINTS: dict[int, tuple[str, str]] = {
     1114: ("a table or the disk is full", "Free some space; dibs goes on by itself then."),
     1021: ("the disk is full", "Free some space; dibs goes on by itself then."),
     1142: ("the user may not do that", "Grant it, or use the user that owns the tables."),
-    1153: ("a job is too large for the server", "Raise max_allowed_packet on the server."),
+    TOO_LARGE: ("a job is too large for the server", "Raise max_allowed_packet on the server."),
     1290: ("the server is read-only", "Give the URL of the primary."),
     1665: ("the server logs statements for its replicas", "Set binlog_format to ROW or MIXED."),
     1836: ("the server is read-only", "Give the URL of the primary."),
@@ -40,10 +48,19 @@ _HINTS: dict[int, tuple[str, str]] = {
 }
 
 
+class TooOld(StoreUnavailable):
+    """The server is older than what dibs needs."""
+
+
 def code(error: BaseException | None) -> int:
     """Tell the number of an error, of either driver; 0 if it has none."""
     number = error.args[0] if error is not None and error.args else 0
     return number if isinstance(number, int) else 0
+
+
+def too_large(size: int, most: int) -> driver.MySQLError:
+    """Say what the server would: it may hang up on who is still sending, and then no one hears why."""
+    return driver.OperationalError(TOO_LARGE, f"{size} bytes in one packet, of {most}")
 
 
 def is_broken(error: BaseException) -> bool:

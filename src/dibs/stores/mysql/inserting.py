@@ -68,7 +68,8 @@ async def insert_group(
     ``known``: jobs that were found on another connection, as a user's transaction may not see them.
     """
     async with turn.transaction():
-        # Race: a unique key that becomes free. The time is told last: what begins is later than what has ended.
+        # Race: a unique key that becomes free. The time is told last: what begins is later than what has ended
+        # (test_a_job_is_later_than_the_end_that_set_its_key_free).
         found, shared, [(now,)] = await turn.run(_named(group), _share(group, lanes), step(_NOW, turn.told))
         named = Named([*known, *_read(found)])
         jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from asyncmy.connection import Connection
 
-from dibs.domain.errors import StoreUnavailable
-from dibs.stores.mysql.errors import FAILURES, is_broken, translate
+from dibs.stores.mysql.errors import FAILURES, TooOld, is_broken, too_large, translate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 SLOTS = 64
 """In ``dibs_clock``."""
+OLDEST = {"MySQL": (8, 0, 14), "MariaDB": (10, 6, 0)}
 
 _IN_TRANSACTION = 1  # of what the server says about itself with each answer
 _IDLE = 0.8  # of the time after which MySQL ends an idle connection, as that is how it ends an idle transaction
 _PACKET_BYTES = 1024 * 1024  # statements that travel together, unless one alone is larger
 
+_HELLO = "SELECT version(), connection_id(), @@session.max_allowed_packet"
 _SETTINGS = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', sql_notes = 0",
@@ -42,6 +44,7 @@ class Link:
         self._late = False
         self.mariadb = False
         self.slot = 0  # of the clock: whose row it writes
+        self.most = _PACKET_BYTES  # that the server takes as one packet
         self._used = asyncio.get_running_loop().time()
 
     @classmethod
@@ -67,8 +70,8 @@ class Link:
             )
             await _in_time(connection, address.timeout)
             link = cls(connection, address.timeout)
-            [[(version, number)]] = await link.send(["SELECT version(), connection_id()"])
-            link.mariadb = "mariadb" in version.lower()
+            [[(version, number, link.most)]] = await link.send([_HELLO])
+            link.mariadb = _kind(address, version) == "MariaDB"
             link.slot = number % SLOTS
             ends = (_MARIADB if link.mariadb else _MYSQL).format(max(1, round(address.timeout)))
             await link.send([*_SETTINGS, ends])
@@ -78,17 +81,14 @@ class Link:
             if isinstance(error, (*FAILURES, ValueError, RuntimeError)):
                 raise translate(error, address.name) from error
             raise
-        if _is_old(version, mariadb=link.mariadb):
-            connection.close()
-            raise StoreUnavailable(
-                f"{address.name}: the server is {version}", hint="dibs needs MySQL 8.0.14 or MariaDB 10.6, or newer."
-            )
         return link
 
     async def send(self, statements: Sequence[str], more: float = 0.0) -> list[list[Row]]:
         """Send statements, together if they are not too large, and read all answers; they may wait for more seconds."""
         answers: list[list[Row]] = []
         for packet in _packets(statements):
+            if len(packet) >= self.most:  # all of it is ASCII
+                raise too_large(len(packet), self.most)
             # Not asyncio.timeout: it cancels the task, and a batch on its way does not let itself be cancelled.
             late = asyncio.get_running_loop().call_later(self._timeout + more, self._give_up)
             try:
@@ -177,9 +177,16 @@ def _packets(statements: Sequence[str]) -> list[str]:
     return packets
 
 
-def _is_old(version: str, *, mariadb: bool) -> bool:
-    numbers = version.removeprefix("5.5.5-").split("-")[0].split(".")
-    try:
-        return [int(number) for number in numbers[:3]] < ([10, 6, 0] if mariadb else [8, 0, 14])
-    except ValueError:
-        return False
+def _kind(address: Address, version: str) -> str:
+    kind, numbers = read_version(version)
+    if numbers and numbers < OLDEST[kind]:
+        hint = "dibs needs MySQL 8.0.14 or MariaDB 10.6, or newer."
+        raise TooOld(f"{address.name}: the server is {version}", hint=hint)
+    return kind
+
+
+def read_version(text: str) -> tuple[str, tuple[int, ...]]:
+    """Read what a server calls itself: which of the two it is, and its version."""
+    kind = "MariaDB" if "mariadb" in text.lower() else "MySQL"
+    numbers = re.findall(r"\d+", text.removeprefix("5.5.5-").split("-")[0])  # older clients were told that of MariaDB
+    return kind, tuple(int(number) for number in numbers[:3])

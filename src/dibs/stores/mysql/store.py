@@ -24,6 +24,7 @@ from dibs.stores.common.waiting import Waiting
 from dibs.stores.mysql import (
     address,
     claiming,
+    examining,
     finding,
     inserting,
     looking,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
     from dibs.clock import Clock
+    from dibs.domain.finding import Finding
     from dibs.domain.job import (
         ClaimRequest,
         Counts,
@@ -246,12 +248,13 @@ class MysqlStore:
     # Claim, extend, write
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[list[Job]]:
+        began = time.monotonic()
         claimed = await self._again(lambda turn: claiming.claim(turn, requests, self._places, self._clock.random))
         leases = [job.claim_lease_us or 0 for jobs in claimed for job in jobs]
         if leases:
             self._activity.noted()
             if min(leases) < _NONE_LATE_SECONDS * SECOND:
-                self._none_late = min(self._none_late, time.monotonic() + min(leases) / SECOND)
+                self._none_late = min(self._none_late, began + min(leases) / SECOND)
         return claimed
 
     async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:
@@ -312,9 +315,12 @@ class MysqlStore:
         """List claimed jobs whose lease has run out. Many who look in vain at once ask the database once."""
         if time.monotonic() < self._none_late:
             return []
+        # Not when the answer has come, for that is said of an earlier moment
+        # (test_a_lease_is_late_by_the_time_that_was_asked_about).
+        began = time.monotonic()
         found, seconds = await self._again(lambda turn: reading.expired(turn, limit))
         if not found and self._told() is None:
-            self._none_late = time.monotonic() + min(seconds, _NONE_LATE_SECONDS)
+            self._none_late = began + min(seconds, _NONE_LATE_SECONDS)
         return found
 
     async def prune(self, limit: int) -> int:
@@ -386,3 +392,6 @@ class MysqlStore:
             raise translate(error, self._address.name) from error
         finally:
             await pool.close()
+
+    async def examine(self) -> list[Finding]:
+        return await examining.examine(self._address, self._clock)

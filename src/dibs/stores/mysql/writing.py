@@ -99,7 +99,8 @@ async def _lock(turn: Turn, court: Court, writes: Sequence[Write], seen: dict[st
         court.held[entry.job.id] = entry
     keys = court.contested(writes)
     if keys:
-        # Race: a key that became free since the rows were locked. What begins now is later than what ended then.
+        # Race: a key that became free since the rows were locked. What begins now is later than what ended then
+        # (test_a_redrive_is_later_than_the_end_that_set_its_key_free).
         found, [(now,)] = await turn.run(step(_KEYS, tuple(key.encode() for key in keys)), step(_NOW, turn.told))
         court.now = max(court.now, now)
         court.keys = {key.decode(): id.decode() for key, id in found}

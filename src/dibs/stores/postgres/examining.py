@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from dibs.domain.errors import DibsError, SchemaOutdated
 from dibs.domain.finding import Finding, failure, ok, orphans, warning
-from dibs.domain.retry import SECOND
+from dibs.stores.common import examining as common
+from dibs.stores.common.examining import Switch
 from dibs.stores.postgres import migrate
 from dibs.stores.postgres.errors import FAILURES, translate
 from dibs.stores.postgres.pool import Pool
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dibs.clock import Clock
     from dibs.stores.postgres.address import Address
     from dibs.stores.postgres.pool import Connection
@@ -26,24 +29,24 @@ _TABLE = statement("examine_table")
 _ORPHAN = statement("examine_orphan")
 
 OLDEST, KNOWN = 130000, 14  # what may work; the oldest that is still looked after by PostgreSQL's own people
-SKEW_SECONDS = 1.0
-SNAPSHOT_SECONDS = 300.0
-IDLE_SECONDS = 60.0
-LATE_SECONDS = 60.0
-OLD_SECONDS = 3600.0
 DEAD_ROWS = 100_000
 
-# name: what is good, what another value does, and how to undo it
-_SWITCHES = {
-    "fsync": ("on", "a machine that crashes may lose acknowledged jobs, or the whole database"),
-    "synchronous_commit": ("on", "a server that crashes may lose jobs that it acknowledged a moment ago"),
-    "full_page_writes": ("on", "a machine that crashes may leave torn pages"),
-    "autovacuum": ("on", "dead rows are never removed, and everything becomes slower"),
-    "track_counts": ("on", "autovacuum does not know what to do without it"),
-    "default_transaction_isolation": ("read committed", "claims collide and are tried again, instead of passing by"),
-}
-_BREAKS = {"fsync"}  # a promise, and not only the pace
-_FINE = {"synchronous_commit": {"on", "local", "remote_write", "remote_apply"}}
+_SWITCHES = (
+    Switch("fsync", ("on",), "a machine that crashes may lose acknowledged jobs, or the whole database", breaks=True),
+    Switch(
+        "synchronous_commit",
+        ("on", "local", "remote_write", "remote_apply"),
+        "a server that crashes may lose jobs that it acknowledged a moment ago",
+    ),
+    Switch("full_page_writes", ("on",), "a machine that crashes may leave torn pages"),
+    Switch("autovacuum", ("on",), "dead rows are never removed, and everything becomes slower"),
+    Switch("track_counts", ("on",), "autovacuum does not know what to do without it"),
+    Switch(
+        "default_transaction_isolation",
+        ("read committed",),
+        "claims collide and are tried again, instead of passing by",
+    ),
+)
 
 # name: from how many of its milliseconds on it is in no one's way
 _LIMITS = {"statement_timeout": 60_000, "idle_session_timeout": None, "transaction_timeout": 60_000}
@@ -68,11 +71,7 @@ async def examine(address: Address, clock: Clock) -> list[Finding]:
 def version(number: int) -> Finding:
     """Judge the server's version."""
     name = f"PostgreSQL {number // 10000}.{number % 10000}"
-    if number < OLDEST:
-        return failure("version", f"{name} is too old", f"Upgrade to PostgreSQL {KNOWN} or newer.")
-    if number // 10000 < KNOWN:
-        return warning("version", f"{name} gets no more fixes", f"Upgrade to PostgreSQL {KNOWN} or newer.")
-    return ok("version", name)
+    return common.version(name, f"PostgreSQL {KNOWN}", works=number >= OLDEST, cared_for=number // 10000 >= KNOWN)
 
 
 class _Examination:
@@ -90,25 +89,20 @@ class _Examination:
         if server["read_only"]:
             fix = "Connect to the primary, or: ALTER DATABASE … SET default_transaction_read_only = off."
             add(failure("writable", "the server takes no writes: it is a replica, or set to be read-only", fix))
-        add(_skew(server["now"], before, after))
+        add(common.skew(server["now"], before, after))
         await self._settings()
         await self._connections()
         # What may not be read cannot be looked at, not even for the schema's version.
         if await self._privileges(server["me"]) and await self._schema():
-            self._found.append(ok("privileges", f"{server['me']} may do all that dibs does"))
+            self._found.append(common.granted(server["me"]))
             await self._table()
             await self._orphans()
         return self._found
 
     async def _settings(self) -> None:
-        names = [*_SWITCHES, *_LIMITS, "idle_in_transaction_session_timeout"]
+        names = [*(switch.name for switch in _SWITCHES), *_LIMITS, "idle_in_transaction_session_timeout"]
         settings = dict(await self._connection.fetch(_SETTING, names))
-        bad: list[Finding] = []
-        for name, (good, harm) in _SWITCHES.items():
-            value = settings.get(name, good)
-            if value not in _FINE.get(name, {good}):
-                tell = failure if name in _BREAKS else warning
-                bad.append(tell(name, f"{name} is {value}: {harm}", _set(name, good)))
+        bad = common.switches(_SWITCHES, settings, _set)
         for name, most in _LIMITS.items():
             value = int(settings.get(name, "0"))
             if value and (most is None or value < most):
@@ -123,21 +117,11 @@ class _Examination:
     async def _connections(self) -> None:
         [found] = await self._connection.fetch(_CONNECTION)
         needed = self._address.pool + 1  # and one that listens
-        if found["free"] < needed:
-            what = f"{found['free']} of {found['most']} connections are free, and one process may use {needed}"
-            fix = "Raise max_connections, use PgBouncer, or add ?pool= with a smaller number to the URL."
-            self._found.append(warning("connections", what, fix))
-        else:
-            self._found.append(ok("connections", f"{found['free']} of {found['most']} are free"))
-        old = await self._connection.fetch(_SNAPSHOT, min(SNAPSHOT_SECONDS, IDLE_SECONDS))
-        for who, age, idle in old:
-            if age and age < (IDLE_SECONDS if idle else SNAPSHOT_SECONDS):
-                continue
-            what = f"{who} has held a transaction open for {age:.0f} s" if age else f"{who} is used by no one"
-            fix = "End it, and find out who forgot it: vacuum cannot remove what it may still want to see."
-            self._found.append(warning("snapshots", what, fix))
-        if all(finding.code != "snapshots" for finding in self._found):
-            self._found.append(ok("snapshots", "no transaction has been open for long"))
+        fix = "Raise max_connections, use PgBouncer, or add ?pool= with a smaller number to the URL."
+        self._found.append(common.connections(found["free"], found["most"], needed, fix))
+        old = await self._connection.fetch(_SNAPSHOT, common.shortest_age())
+        fix = "End it, and find out who forgot it: vacuum cannot remove what it may still want to see."
+        self._found += common.snapshots((tuple(row) for row in old), fix)
 
     async def _schema(self) -> bool:
         try:
@@ -152,11 +136,7 @@ class _Examination:
         missing: dict[str, list[str]] = {}
         for name, privilege in await self._connection.fetch(_PRIVILEGE):
             missing.setdefault(name, []).append(privilege)
-        for name, privileges in missing.items():
-            what = f"{me} may not {', '.join(privileges)} on {name}"
-            kind = "SEQUENCE " if name == "dibs_clock" else ""
-            fix = f'GRANT {", ".join(privileges)} ON {kind}{name} TO "{me}";'
-            self._found.append(failure("privileges", what, fix))
+        self._found += common.denied(me, missing, lambda name, privileges: _grant(me, name, privileges))
         return not missing
 
     async def _table(self) -> None:
@@ -176,25 +156,16 @@ class _Examination:
 
     async def _orphans(self) -> None:
         now = (await self._connection.fetch(statement("clock_read"), None))[0][0]
-        [found] = await self._connection.fetch(_ORPHAN, now, _micros(LATE_SECONDS), _micros(OLD_SECONDS))
+        [found] = await self._connection.fetch(
+            _ORPHAN, now, common.micros(common.LATE_SECONDS), common.micros(common.OLD_SECONDS)
+        )
         self._found += orphans(found["late"], found["old"])
-
-
-def _skew(theirs: int, before: int, after: int) -> Finding:
-    """Compare two clocks: ours was read on either side of the question."""
-    off = max(before - theirs, theirs - after, 0) / SECOND
-    if off <= SKEW_SECONDS:
-        return ok("clock", f"this machine's clock and the server's agree within {max(off, 0.001):.3g} s")
-    which = "behind" if theirs > after else "ahead of"
-    what = f"this machine's clock is {off:.0f} s {which} the server's; claims go by the server's"
-    return warning(
-        "clock", f"{what}, your logs and scheduled_at do not", "Run an NTP client (chrony, systemd-timesyncd) on both."
-    )
 
 
 def _set(name: str, value: str) -> str:
     return f"ALTER SYSTEM SET {name} = '{value}'; SELECT pg_reload_conf(); (or where the role or the database sets it)"
 
 
-def _micros(seconds: float) -> int:
-    return round(seconds * SECOND)
+def _grant(me: str, name: str, privileges: Sequence[str]) -> str:
+    kind = "SEQUENCE " if name == "dibs_clock" else ""
+    return f'GRANT {", ".join(privileges)} ON {kind}{name} TO "{me}";'
