@@ -10,7 +10,7 @@ import pytest
 
 from dibs.domain.job import Query, Status
 from dibs.stores.postgres import finding, migrate
-from dibs.stores.postgres.pool import PLANS
+from dibs.stores.postgres.link import PLANS
 from dibs.stores.postgres.statements import statement
 
 LANES, MANY = 5, 20_000
