@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from bench.cases import claimers
 from bench.cases.batch import ahead, ours, rate_of, through_broker, through_store
+from bench.cases.claimers import turn as ten_claimers
 from bench.places import Place
 from bench.run import Run, in_turns
 from bench.subjects import PARAMS_JSON
@@ -30,7 +30,7 @@ async def beside(run: Run, case: str, place: Place, driver: str, bare: Bare) -> 
             f"{broker}, one after the other": partial(ours, run, place, through_broker, jobs, SIZE),
             f"dibs store, {place.store}": partial(ours, run, place, through_store, jobs, SIZE),
             driver: partial(_bare, place, bare, jobs),
-            ten: partial(claimers.turn, run, place, singles),
+            ten: partial(ten_claimers, run, place, singles),
         },
     )
     for subject, rates in found.items():
