@@ -35,7 +35,8 @@ pin() {
   echo "$pins: $(grep -c '==' "$pins") packages"
 }
 
-pin requirements/dev.txt 'pyproject.toml (base, cli, server, postgres, mysql, dev)' pyproject.toml --extra cli --extra server --extra postgres --extra mysql --group dev "$@"
+pin requirements/dev.txt 'pyproject.toml (base, cli, server, postgres, mysql, redis, dev)' pyproject.toml --extra cli --extra server --extra postgres --extra mysql --extra redis --group dev "$@"
 for peer in requirements/bench-*.in; do # the benchmark measures each in an environment of its own
   pin "${peer%.in}.txt" "${peer##*/}" "$peer" "$@"
 done
+pin requirements/valkey.txt valkey.in requirements/valkey.in "$@" # a server that the tests start; not in the environment, as it is a pytest plugin too

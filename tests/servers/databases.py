@@ -1,4 +1,4 @@
-"""An empty, migrated database for each test: one for each process of the run, emptied between tests."""
+"""An empty database for each test, migrated where it has a schema: one for each process of a run, emptied between."""
 
 import asyncio
 import atexit
@@ -10,12 +10,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pymysql
+import redis as driver
 from pymysql.constants import CLIENT
 
 from dibs.clock import Clock
 from dibs.stores.mysql import MysqlStore, address
 from dibs.stores.postgres import PostgresStore
-from tests.servers import mariadb, postgres
+from tests.servers import cluster, mariadb, postgres, redis, valkey
 
 _TABLES = "dibs_job, dibs_event, dibs_lane, dibs_tombstone, dibs_tag, dibs_document"
 
@@ -127,3 +128,58 @@ def _drop(server: str, database: str) -> None:
         _on_mysql(server, f"DROP DATABASE IF EXISTS `{database}`")
     except pymysql.MySQLError:  # the server has ended before us
         return
+
+
+# Redis and Valkey
+
+
+def empty_redis() -> str:
+    """Give the URL of this process's database on the run's Redis, with nothing in it and no one else in it."""
+    return _emptied(_numbered(redis.shared(), os.getpid()))
+
+
+def empty_valkey() -> str:
+    """Give the same on the run's Valkey."""
+    return _emptied(_numbered(valkey.shared(), os.getpid()))
+
+
+@cache
+def _numbered(server: str, _pid: int) -> str:
+    """Take the next database of the server: its first one counts how many were taken."""
+    with driver.Redis.from_url(server) as client:
+        databases = int(client.config_get("databases")["databases"])
+        number = 1 + int(client.incr("dibs-tests")) % (databases - 1)
+    return urlunsplit(urlsplit(server)._replace(path=f"/{number}"))
+
+
+def _emptied(url: str) -> str:
+    number = urlsplit(url).path.removeprefix("/")
+    with driver.Redis.from_url(url) as client:
+        own = client.client_id()
+        for other in client.client_list():
+            if other["db"] == number and int(other["id"]) != own:
+                client.client_kill_filter(_id=other["id"])
+        client.flushdb()
+    return url
+
+
+def empty_cluster() -> str:
+    """Give the URL of the run's cluster with a prefix of this process's own, under which there is nothing.
+
+    Who was connected before is not known there, and stays: a test closes what it opens.
+    """
+    url, prefix = urlsplit(cluster.shared()), f"t{os.getpid()}"
+    keeper = _cluster_keeper(url._replace(scheme="redis").geturl(), os.getpid())
+    for node in keeper.get_primaries():
+        client = keeper.get_redis_connection(node)
+        with client.pipeline(transaction=False) as pipeline:  # one call a key: they are of different slots
+            for key in client.scan_iter(match=f"*{prefix}*", count=1000):
+                pipeline.unlink(key)
+            pipeline.execute()
+    query = f"{url.query}&prefix={prefix}".removeprefix("&")
+    return urlunsplit(url._replace(query=query))
+
+
+@cache
+def _cluster_keeper(url: str, _pid: int) -> Any:
+    return driver.RedisCluster.from_url(url)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -55,6 +55,36 @@ def attempt(command: list[Any], **options: Any) -> None:
     """Run a command that may fail: whether it has helped is seen afterwards."""
     with contextlib.suppress(OSError):
         subprocess.run(command, check=False, capture_output=True, timeout=300, **options)
+
+
+def on_the_machine(name: str) -> Path | None:
+    """Find a program that is installed: servers may be where a user's PATH does not lead."""
+    folders = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"])
+    found = shutil.which(name, path=folders)
+    return None if found is None else Path(found)
+
+
+def unpack(target: Path, packages: Sequence[str], wanted: str) -> None:
+    """Fetch Debian's packages and unpack them, unless what is wanted of them is there already."""
+    if (target / wanted).exists():
+        return
+    new = target.with_name(f"{target.name}-{os.getpid()}")  # in its place once it is whole: others may look for it
+    new.mkdir(parents=True, exist_ok=True)
+    for package in packages:
+        attempt(["apt-get", "download", package], cwd=new)
+    for archive in new.glob("*.deb"):
+        attempt(["dpkg-deb", "-x", archive, new])
+    with contextlib.suppress(OSError):  # another run was faster
+        new.rename(target)
+    shutil.rmtree(new, ignore_errors=True)
+
+
+def environment_of(base: Path) -> dict[str, str]:
+    """Say where a server that was unpacked finds its libraries; an installed one needs no help."""
+    if base == Path("/usr"):
+        return dict(os.environ)
+    folders = [str(path) for path in (*base.glob("lib/*-linux-gnu"), *base.parent.glob("lib/*-linux-gnu"))]
+    return os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(folders)}
 
 
 def free_port() -> int:
@@ -116,15 +146,18 @@ def watch(kind: str, state: list[Any], owner: int, began: str) -> None:
 @contextlib.contextmanager
 def private(kind: str, make: Callable[[Path], S], *, within: Path | None = None) -> Iterator[S]:
     """Run an instance of one test's own, which it may stop and start; its files are ``within`` a folder, if given."""
-    folder = Path(tempfile.mkdtemp(prefix=f"dibs-{kind}-own-", dir=within))
-    server = make(folder)
-    server.start()
-    try:
+    with contextlib.ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix=f"dibs-{kind}-own-", dir=within))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        server = make(folder)
+        stack.callback(_end, server)  # also if it did not start, or not all of it
+        server.start()
         yield server
-    finally:
-        with contextlib.suppress(Missing):
-            server.stop("immediate")
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end(server: Server) -> None:
+    with contextlib.suppress(Missing, FileNotFoundError):
+        server.stop("immediate")
 
 
 if __name__ == "__main__":

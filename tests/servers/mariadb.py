@@ -7,10 +7,7 @@ is no skipping: a run without a server fails.
 
 import contextlib
 import os
-import shutil
-import signal
 import subprocess
-import time
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -18,8 +15,8 @@ from typing import Any
 
 import pymysql
 
-from tests.servers import keeping
-from tests.servers.keeping import Missing, attempt, cache, free_port
+from tests.servers import keeping, processes
+from tests.servers.keeping import Missing, attempt, cache, environment_of, free_port, on_the_machine, unpack
 
 PACKAGE = "mariadb-server-core"
 LIBRARIES = ("libaio1", "liburing2", "libsnappy1v5", "libnuma1", "libpmem1", "libdaxctl1", "libndctl6")
@@ -60,9 +57,7 @@ def program() -> Path:
 
 
 def _on_the_machine() -> Path | None:
-    folders = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"])
-    found = shutil.which("mariadbd", path=folders)
-    return None if found is None else Path(found)
+    return on_the_machine("mariadbd")
 
 
 def _from_debian() -> Path | None:
@@ -78,17 +73,8 @@ def _from_debian() -> Path | None:
 
 def unpacked(target: Path) -> Path | None:
     """Fetch Debian's package and the libraries that it may need, and unpack them where anyone may."""
+    unpack(target, (PACKAGE, *LIBRARIES), "usr/sbin/mariadbd")
     found = target / "usr/sbin/mariadbd"
-    if not found.exists():
-        new = target.with_name(f"{target.name}-{os.getpid()}")  # in its place once it is whole: others may look for it
-        new.mkdir(parents=True, exist_ok=True)
-        for package in (PACKAGE, *LIBRARIES):
-            attempt(["apt-get", "download", package], cwd=new)
-        for archive in new.glob("*.deb"):
-            attempt(["dpkg-deb", "-x", archive, new])
-        with contextlib.suppress(OSError):  # another run was faster
-            new.rename(target)
-        shutil.rmtree(new, ignore_errors=True)
     return found if found.exists() else None
 
 
@@ -143,12 +129,7 @@ class Server:
 
     @property
     def _environment(self) -> dict[str, str]:
-        if self._base == Path("/usr"):
-            return dict(os.environ)
-        folders = [
-            str(path) for path in (*self._base.glob("lib/*-linux-gnu"), *self._base.parent.glob("lib/*-linux-gnu"))
-        ]
-        return os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(folders)}
+        return environment_of(self._base)
 
     def _command(self, *options: str) -> list[str]:
         return [
@@ -165,22 +146,7 @@ class Server:
     def start(self) -> None:
         settings = SETTINGS | (DURABLE if self.durable else {}) | {"port": str(self.port), "socket": str(self.socket)}
         options = [f"--{key}={value}" for key, value in (settings | self.options).items()]
-        with (self.folder / "server.log").open("a") as log:
-            process = subprocess.Popen(
-                self._command(*options),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env=self._environment,
-            )
-        (self.folder / "pid").write_text(str(process.pid))
-        end = time.monotonic() + START_SECONDS
-        while not self._answers():
-            if process.poll() is not None or time.monotonic() > end:
-                raise Missing(f"mariadbd did not start: {(self.folder / 'server.log').read_text()}")
-            time.sleep(0.05)
-        process.returncode = 0  # its end is seen to by whoever stops it, so no one need warn of it
+        processes.start(self._command(*options), self.folder, self._answers, self._environment)
 
     def _answers(self) -> bool:
         with contextlib.suppress(pymysql.MySQLError):
@@ -189,25 +155,7 @@ class Server:
         return False
 
     def stop(self, mode: str = "fast") -> None:
-        """End it, and see that it has ended: ``fast`` as an operator would, ``immediate`` as if it had crashed."""
-        pid = int((self.folder / "pid").read_text())
-        end = time.monotonic() + START_SECONDS
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM if mode == "fast" else signal.SIGKILL)
-        while _is_alive(pid):
-            if time.monotonic() > end:
-                raise Missing("mariadbd did not stop")
-            time.sleep(0.02)
-
-
-def _is_alive(pid: int) -> bool:
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)  # if it is ours, it would stay as a zombie
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+        processes.stop(self.folder, mode)
 
 
 # ---------------------------------------------------------------- giving one
