@@ -21,7 +21,7 @@ from bench.postgres import Postgres, serving
 from bench.run import Broken, Run
 from bench.shapes.statements import SHAPES, Shape
 from bench.view import View
-from dibs.stores.postgres.pool import PLANS
+from dibs.stores.postgres.link import PLANS
 
 BATCH, FIFTHS = 100, 5
 

@@ -186,7 +186,7 @@ async def test_a_caller_who_gives_up_does_not_wait_for_a_silent_server(store: Po
 
 
 async def test_the_kernel_looks_after_idle_connections(store: PostgresStore, straight: str) -> None:
-    [connection] = store._site().pool._free
+    [connection] = store._sites.here().pool._free
     sock = connection._transport.get_extra_info("socket")
     assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10

@@ -23,6 +23,7 @@ KEPT = [
     Plan(seed=92),  # a queue that an operator paused last of all
     Plan(seed=206),  # two producers, and ids that must differ
     Plan(seed=1855),  # a handler cancelled as it completed by itself, on a full disk: completed, but without its result
+    Plan(seed=2598),  # a clock set back by an hour as all became calm: nothing was due, and no lease late, for an hour
 ]
 """Worlds that failed once, whoever was to blame."""
 

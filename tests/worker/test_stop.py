@@ -48,6 +48,26 @@ async def test_what_runs_may_finish_and_the_rest_is_given_back(app: App) -> None
     assert (await app.verify()).ok
 
 
+async def test_stopped_while_many_are_being_begun(app: App) -> None:
+    begun: list[int] = []
+
+    @app.task
+    async def slow(n: int) -> None:
+        begun.append(n)
+        if len(begun) == 1:
+            worker.stop()
+        await asyncio.sleep(0.01)
+
+    await app.enqueue_many([slow.job(n) for n in range(400)])
+    worker = Worker(app, concurrency=1000)
+    await asyncio.wait_for(worker.run(), 10)
+
+    counts = await app.counts()
+    assert 0 < len(begun) < 400, "what had no place in the first turns is given back"
+    assert (counts.completed, counts.pending) == (len(begun), 400 - len(begun))
+    assert (await app.verify()).ok
+
+
 @pytest.mark.parametrize("kind", ["async", "plain"])
 async def test_after_the_grace_time_the_rest_is_given_back(app: App, kind: str) -> None:
     go = threading.Event()

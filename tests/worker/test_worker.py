@@ -245,6 +245,23 @@ async def test_no_more_handlers_than_places(app: App) -> None:
     assert (await app.counts()).completed == 50
 
 
+async def test_the_first_of_many_end_before_the_last_begin(app: App) -> None:
+    """A thousand places are not filled in one go: the loop, and the next claim, would wait for all of it."""
+    told: list[str] = []
+
+    @app.task
+    async def brief() -> None:
+        told.append("begun")
+        await asyncio.sleep(0)
+        told.append("ended")
+
+    await app.enqueue_many([brief.job() for _ in range(400)])
+    await work(app, concurrency=1000)
+    last = len(told) - told[::-1].index("begun")
+    assert "ended" in told[:last]
+    assert (await app.counts()).completed == 400
+
+
 async def test_handlers_in_threads_run_at_once(app: App) -> None:
     barrier = threading.Barrier(5)
 

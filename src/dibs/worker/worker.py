@@ -44,6 +44,7 @@ logger = logging.getLogger("dibs")
 LOOP_WAIT = 60.0
 """Seconds that a claim waits; only how often it asks anew, not how fast it answers."""
 MOST_PLACES = 10_000
+_AT_ONCE = 100  # jobs begun in one turn of the loop
 
 
 class Worker:
@@ -87,6 +88,7 @@ class Worker:
         self._stopped = asyncio.Event()  # nothing more is claimed
         self._hurried = asyncio.Event()  # … and running handlers are not waited for
         self._ran = False
+        self._starting = False  # whether more are to be begun in the next turn of the loop
         self.given_back = 0  # jobs that it had not ended when it was stopped
 
     @property
@@ -226,8 +228,15 @@ class Worker:
     # Running
 
     def _start(self) -> None:
-        """Start what is queued, as far as there are places."""
-        while self._queue and len(self._running) < self.concurrency:
+        """Start what is queued, as far as there are places: some in each turn of the loop, others have theirs too.
+
+        So the next claim is on its way while the jobs of this one are begun, and the first of them end meanwhile.
+        """
+        if self._starting:
+            return
+        for _ in range(_AT_ONCE):
+            if not self._queue or len(self._running) >= self.concurrency:
+                return
             claim = self._queue.popleft()
             if claim.lost:
                 logger.warning("job %r was taken over before it was started", claim.id)
@@ -235,6 +244,13 @@ class Worker:
             task = asyncio.get_running_loop().create_task(self._handlers.handle(claim, self._settle))
             self._running[task] = claim
             task.add_done_callback(self._ended)
+        self._starting = True
+        asyncio.get_running_loop().call_soon(self._start_more)
+
+    def _start_more(self) -> None:
+        self._starting = False
+        if not self._stopped.is_set():
+            self._start()
 
     def _settle(self, settlement: Settlement) -> None:
         self._pace.count()

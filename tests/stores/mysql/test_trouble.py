@@ -51,7 +51,7 @@ async def test_a_wrong_password_and_a_wrong_database_are_told(url: str) -> None:
 async def test_a_transaction_whose_client_stalls_is_ended_by_the_server(real: MysqlStore) -> None:
     """A stopped process holds its rows no longer than that; here, one that has locked a row and says nothing more."""
     job = await enqueue_and_claim(real, new_job())
-    async with real._site().pool.connection() as link:
+    async with real._sites.here().pool.connection() as link:
         await link.send(["START TRANSACTION", "SELECT seq FROM dibs_job FOR UPDATE"])
         began = time.monotonic()
         assert await real.extend([Extension(job.ref)]) == [Outcome.BUSY]

@@ -128,7 +128,7 @@ async def test_in_session_mode_others_are_heard(url: str) -> None:
             assert isinstance(store, PostgresStore)
             waiting = asyncio.ensure_future(app.claim(wait=30))
             async with asyncio.timeout(10):
-                while not await store._site().listening():  # noqa: ASYNC110 - whoever waits sees to it
+                while not await store._sites.here().listening():  # noqa: ASYNC110 - whoever waits sees to it
                     await asyncio.sleep(0.01)
             await other.enqueue("t")
             held = await asyncio.wait_for(waiting, 10)

@@ -11,7 +11,7 @@ import asyncpg
 from bench.subjects import complete_all, draft, insert, request
 from dibs.clock import FakeClock
 from dibs.stores.postgres import PostgresStore
-from dibs.stores.postgres.pool import PLANS
+from dibs.stores.postgres.link import PLANS
 from dibs.stores.postgres.statements import statement
 from tests.stores.postgres.test_plans import NO_PLACES, literal
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
+from dibs.domain.job import Outcome
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+
+    from dibs.store import Written
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -14,6 +18,11 @@ A = TypeVar("A")
 BUSY_SECONDS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
 """Between two tries of a row that another one holds. Transactions of dibs itself are over by then; a user's may take
 long, and is the caller's to wait for."""
+
+
+def is_busy(answer: Written) -> bool:
+    """Say whether another transaction held the row of a write."""
+    return answer.outcome is Outcome.BUSY
 
 
 def rounds(places: list[int], ids: list[str]) -> list[list[int]]:

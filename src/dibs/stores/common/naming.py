@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dibs.domain.transitions import identify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from dibs.domain.job import Draft, Job
 
@@ -42,6 +42,29 @@ def is_plain(groups: Sequence[Sequence[Draft]]) -> bool:
                     return False
                 unique.add(draft.unique_key)
     return len(ids) == number
+
+
+class Known:
+    """The lanes that this process remembers. One may be gone by now: who inserts into it looks."""
+
+    def __init__(self, add: Callable[[set[LaneKey]], Awaitable[Lanes]]) -> None:
+        self._add = add
+        self._lanes: Lanes = {}
+
+    async def of(self, groups: Sequence[Sequence[Draft]]) -> Lanes:
+        """Find the lanes that drafts go to; those that are not remembered are looked up, or made."""
+        wanted = {key for group in groups for key in keys(group)}
+        known = dict(self._lanes)  # others may forget it meanwhile
+        missing = wanted.difference(known)
+        found = await self._add(missing) if missing else {}
+        if len(self._lanes) > 10_000:  # noqa: PLR2004 - names without end are not remembered without end
+            self._lanes.clear()
+        self._lanes.update(found)
+        return {**known, **found}
+
+    def forget(self) -> None:
+        """Look them all up again."""
+        self._lanes.clear()
 
 
 class Named:

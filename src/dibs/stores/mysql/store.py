@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 import time
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,12 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dibs.clock import Clock as RealClock
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome
-from dibs.domain.retry import SECOND
 from dibs.store import Capabilities, Refusal, Written
-from dibs.stores.common.asking import BUSY_SECONDS, until_free
-from dibs.stores.common.naming import Lanes, Overtaken, is_plain, keys
+from dibs.stores.common import pruning
+from dibs.stores.common.asking import BUSY_SECONDS, is_busy, until_free
+from dibs.stores.common.leases import NoneLate
+from dibs.stores.common.naming import Known, Overtaken, is_plain
 from dibs.stores.common.places import Places
 from dibs.stores.common.pool import Pool
+from dibs.stores.common.sites import Sites
 from dibs.stores.common.waiting import Waiting
 from dibs.stores.mysql import (
     address,
@@ -63,13 +62,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_STEP = 100  # things of a kind removed in one transaction
 _TRIES = {DEADLOCK: 20, CHANGED: 20, TAKEN: 20, GONE: 3, LOCK_WAIT: 3, NOWAIT: 3}
 """How often something is tried that others were faster with. Nothing of it was written."""
 _JITTER = 0.002  # seconds, times the number of the try
 _PATIENCE = 30  # seconds that an enqueue waits for another's open transaction that may be about to use its name
 _MIGRATE_SECONDS = 3600.0  # how long a statement of a migration may take
-_NONE_LATE_SECONDS = 1.5  # how long it is believed that no lease has run out
 
 
 def from_url(url: str, clock: Clock) -> MysqlStore:
@@ -90,48 +87,21 @@ class MysqlStore:
         self._activity = Activity(clock)
         self._places = Places(clock)
         self._counter = Counter(clock)
-        self._lanes: Lanes = {}
-        self._none_late = 0.0  # until when no lease will have run out that anyone knows of, by real time
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._sites: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Site] = weakref.WeakKeyDictionary()
+        self._lanes = Known(lambda missing: self._again(lambda turn: inserting.add_lanes(turn, missing)))
+        self._none_late = NoneLate()
+        self._sites = Sites(self._address.name, lambda: Site(self._address, self._told))
 
     # Life
-
-    def _site(self) -> Site:
-        if self._pid != os.getpid():
-            raise StoreUnavailable(
-                f"{self._address.name} was opened before this process was forked off",
-                hint="Open a store of its own in each process.",
-            )
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            site = self._sites.get(loop)
-            if site is None:
-                site = self._sites[loop] = Site(self._address, self._told)
-            return site
 
     async def open(self) -> None:
         await self._again(reading.now)
 
     async def close(self) -> None:
-        if self._pid != os.getpid():
-            return
-        here = asyncio.get_running_loop()
-        with self._lock:
-            sites = dict(self._sites)
-            self._sites.clear()
-        self._waiting.tell(None)
-        for loop, site in sites.items():
-            if loop is here:
-                await site.close()
-            else:
-                with suppress(RuntimeError):  # the loop was closed, and its connections with it
-                    loop.call_soon_threadsafe(site.terminate)
+        await self._sites.close(lambda: self._waiting.tell(None))
 
     async def _run(self, run: Callable[[Turn], Awaitable[T]]) -> T:
         """Run on a connection of this loop; what becomes pending is told after it has been committed."""
-        async with self._site().turn() as turn:
+        async with self._sites.here().turn() as turn:
             answer = await run(turn)
         if turn.returned:
             self._places.returned(turn.returned)
@@ -174,7 +144,7 @@ class MysqlStore:
             with suppress(Overtaken):
                 return [*await self._insert_plain(groups)]
         if len(groups) == 1:
-            async with self._site().patient:
+            async with self._sites.here().patient:
                 return [await self._insert_group(groups[0], _PATIENCE)]
         answers: list[list[Job] | Refusal] = []
         for group in groups:
@@ -188,7 +158,7 @@ class MysqlStore:
 
     async def _insert_plain(self, groups: Sequence[Sequence[Draft]]) -> list[list[Job]]:
         """Insert all at once; ``Overtaken`` if anything stands in the way, and each group is to go its own."""
-        lanes = await self._lanes_of(groups)
+        lanes = await self._lanes.of(groups)
         try:
             return await self._run(lambda turn: inserting.insert_plain(turn, groups, lanes))
         except StoreUnavailable as error:
@@ -196,7 +166,7 @@ class MysqlStore:
                 raise Overtaken from error
             raise
         except Overtaken:
-            self._lanes.clear()
+            self._lanes.forget()
             raise
 
     async def _insert_group(self, group: Sequence[Draft], patience: int) -> list[Job] | Refusal:
@@ -204,39 +174,28 @@ class MysqlStore:
         tried: dict[int, int] = {}
         end = time.monotonic() + patience
         while True:
-            lanes = await self._lanes_of([group])
+            lanes = await self._lanes.of([group])
             try:
                 return await self._run(lambda turn: inserting.insert_group(turn, group, lanes, min(patience, 1)))  # noqa: B023
             except Overtaken:
-                self._lanes.clear()
+                self._lanes.forget()
             except StoreUnavailable as error:
                 if code(error.__cause__) != LOCK_WAIT:
                     await self._pause(error, tried)
                 elif time.monotonic() >= end:
                     raise
 
-    async def _lanes_of(self, groups: Sequence[Sequence[Draft]]) -> Lanes:
-        """Find the lanes that drafts go to, mostly as this process remembers them. One may be gone: insert looks."""
-        wanted = {key for group in groups for key in keys(group)}
-        known = dict(self._lanes)  # others may forget it meanwhile
-        missing = wanted.difference(known)
-        found = {} if not missing else await self._again(lambda turn: inserting.add_lanes(turn, missing))
-        if len(self._lanes) > 10_000:  # noqa: PLR2004 - names without end are not remembered without end
-            self._lanes.clear()
-        self._lanes.update(found)
-        return {**known, **found}
-
     async def _insert_on(self, connection: Any, group: Sequence[Draft]) -> list[Job] | Refusal:
         """Insert in a user's transaction. What it cannot see, as its snapshot is older, we look for ourselves."""
         known: inserting.Found = []
         tried: dict[int, int] = {}
         while True:
-            lanes = await self._lanes_of([group])
+            lanes = await self._lanes.of([group])
             turn = theirs.turn(connection, self._told())
             try:
                 return await inserting.insert_group(turn, group, lanes, _PATIENCE, known)
             except Overtaken:
-                self._lanes.clear()
+                self._lanes.forget()
             except theirs.failures(connection) as error:
                 failed = translate(error, self._address.name)
                 if code(error) != TAKEN or not isinstance(failed, StoreUnavailable):
@@ -250,11 +209,9 @@ class MysqlStore:
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[list[Job]]:
         began = time.monotonic()
         claimed = await self._again(lambda turn: claiming.claim(turn, requests, self._places, self._clock.random))
-        leases = [job.claim_lease_us or 0 for jobs in claimed for job in jobs]
-        if leases:
+        if any(claimed):
             self._activity.noted()
-            if min(leases) < _NONE_LATE_SECONDS * SECOND:
-                self._none_late = min(self._none_late, began + min(leases) / SECOND)
+            self._none_late.claimed(began, (job for jobs in claimed for job in jobs))
         return claimed
 
     async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:
@@ -277,12 +234,7 @@ class MysqlStore:
     async def write(self, writes: Sequence[Write], *, connection: Any = None) -> list[Written]:
         if connection is not None:
             return await self._write_on(connection, writes)
-        return await until_free(
-            writes,
-            [write.id for write in writes],
-            self._write_round,
-            lambda answer: answer.outcome is Outcome.BUSY,
-        )
+        return await until_free(writes, [write.id for write in writes], self._write_round, is_busy)
 
     async def _write_round(self, writes: Sequence[Write]) -> list[Written]:
         try:
@@ -297,13 +249,8 @@ class MysqlStore:
     async def _write_on(self, connection: Any, writes: Sequence[Write]) -> list[Written]:
         turn = theirs.turn(connection, self._told())
         try:
-            answers = await until_free(
-                writes,
-                [write.id for write in writes],
-                lambda some: writing.write(turn, some),
-                lambda answer: answer.outcome is Outcome.BUSY,
-                (),
-            )
+            ids = [write.id for write in writes]
+            answers = await until_free(writes, ids, lambda some: writing.write(turn, some), is_busy, ())
         except theirs.failures(connection) as error:
             raise translate(error, self._address.name) from error
         self._places.returned(turn.returned)
@@ -313,31 +260,23 @@ class MysqlStore:
 
     async def expired(self, limit: int) -> list[Job]:
         """List claimed jobs whose lease has run out. Many who look in vain at once ask the database once."""
-        if time.monotonic() < self._none_late:
+        if self._none_late.holds():
             return []
         # Not when the answer has come, for that is said of an earlier moment
         # (test_a_lease_is_late_by_the_time_that_was_asked_about).
         began = time.monotonic()
         found, seconds = await self._again(lambda turn: reading.expired(turn, limit))
         if not found and self._told() is None:
-            self._none_late = began + min(seconds, _NONE_LATE_SECONDS)
+            self._none_late.believe(began, seconds)
         return found
 
     async def prune(self, limit: int) -> int:
-        """Remove in small steps, each a transaction of its own."""
-        pruned = 0
-        while pruned < limit:
-            step = min(_STEP, limit - pruned)
-            gone = await self._again(lambda turn, step=step: removing.prune(turn, step))  # type: ignore[misc]
-            pruned += gone
-            if gone < step:
-                break
-        while await self._again(lambda turn: removing.sweep(turn, _STEP)) == _STEP:
-            pass
-        after: int | None = 0
-        while after is not None:
-            after = await self._again(lambda turn, after=after: removing.remove_lanes(turn, after, _STEP))  # type: ignore[misc]
-        return pruned
+        return await pruning.prune(
+            limit,
+            lambda some: self._again(lambda turn: removing.prune(turn, some)),
+            lambda some: self._again(lambda turn: removing.sweep(turn, some)),
+            lambda after, some: self._again(lambda turn: removing.remove_lanes(turn, after, some)),
+        )
 
     async def wait(self, request: ClaimRequest, timeout: float) -> None:
         """Return soon after a job has come: at once from this process, within a second from another."""

@@ -10,7 +10,7 @@ from dibs.stores.common import examining as common
 from dibs.stores.common.examining import Switch
 from dibs.stores.postgres import migrate
 from dibs.stores.postgres.errors import FAILURES, translate
-from dibs.stores.postgres.pool import Pool
+from dibs.stores.postgres.link import connect
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dibs.clock import Clock
     from dibs.stores.postgres.address import Address
-    from dibs.stores.postgres.pool import Connection
+    from dibs.stores.postgres.link import Connection
 
 _SERVER = statement("examine_server")
 _SETTING = statement("examine_setting")
@@ -54,9 +54,8 @@ _LIMITS = {"statement_timeout": 60_000, "idle_session_timeout": None, "transacti
 
 async def examine(address: Address, clock: Clock) -> list[Finding]:
     """Look at everything, as far as one can get."""
-    pool = Pool(address)
     try:
-        connection = await pool.connect()
+        connection = await connect(address)
     except DibsError as error:
         return [failure("reachable", error.message, error.hint)]
     try:

@@ -9,7 +9,7 @@ from dibs.domain.errors import SchemaOutdated
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:
-    from dibs.stores.postgres.pool import Connection
+    from dibs.stores.postgres.link import Connection
 
 _KNOWN = statement("migration_known")
 _LAST = statement("migration_last")

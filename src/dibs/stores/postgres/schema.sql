@@ -48,6 +48,7 @@ CREATE TABLE dibs_job (
   attempts integer NOT NULL DEFAULT 0,
   max_attempts integer NOT NULL,
   events integer NOT NULL DEFAULT 1,
+  untold smallint NOT NULL DEFAULT 0,
   status text COLLATE "C" NOT NULL DEFAULT 'pending'::text,
   id text COLLATE "C" NOT NULL,
   worker_id text COLLATE "C",
@@ -107,6 +108,22 @@ CREATE TABLE dibs_tombstone (
 );
 CREATE INDEX dibs_tombstone_at ON dibs_tombstone USING btree (at);
 CREATE UNIQUE INDEX dibs_tombstone_pkey ON dibs_tombstone USING btree (id);
+
+CREATE VIEW dibs_untold (
+  job bigint,
+  n integer,
+  event text COLLATE "C",
+  before text COLLATE "C",
+  after text COLLATE "C",
+  worker_id text COLLATE "C",
+  actor text,
+  fence bigint,
+  attempts integer,
+  due bigint,
+  lease_expires bigint,
+  at bigint,
+  note text
+);
 
 CREATE VIEW dibs_whole (
   seq bigint,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dibs.domain.errors import DibsError
 from dibs.stores.postgres import migrate
 from dibs.stores.postgres.errors import FAILURES, translate
-from dibs.stores.postgres.pool import Pool
+from dibs.stores.postgres.link import pool
 from dibs.stores.postgres.statements import statement
 from dibs.stores.postgres.turn import OwnTurn
 from dibs.stores.postgres.wake import Herald, Listener
@@ -47,7 +47,7 @@ class Site:
 
     def __init__(self, address: Address, time: Time, waiting: Waiting, herald: Herald) -> None:
         self.address = address
-        self.pool = Pool(address)
+        self.pool = pool(address)
         self.channel = ""  # as long as the schema has not been looked at
         self._time, self._waiting, self._herald = time, waiting, herald
         self._listener: Listener | None = None
@@ -69,7 +69,7 @@ class Site:
             async with self.turn(checked=False) as turn:
                 schema = await migrate.check(turn.connection, self.address.name)
             channel = "dibs_" + hashlib.sha256(schema.encode()).hexdigest()[:32]
-            self._listener = Listener(self.pool, channel, self._hear)
+            self._listener = Listener(self.address, channel, self._hear)
             await anext(self._end)
             self.channel = channel
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dibs.domain.errors import NotSupported, StoreUnavailable
 from dibs.stores.postgres.errors import FAILURES
-from dibs.stores.postgres.pool import is_asyncpg
+from dibs.stores.postgres.link import is_asyncpg
 from dibs.stores.postgres.statements import statement
 from dibs.stores.postgres.turn import Turn
 

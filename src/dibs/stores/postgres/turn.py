@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from dibs.stores.common.rows import Row
-    from dibs.stores.postgres.pool import Connection
+    from dibs.stores.postgres.link import Connection
 
 Name = tuple[str, str]  # queue, task
 

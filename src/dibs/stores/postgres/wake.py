@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -16,11 +15,13 @@ import msgspec
 
 from dibs.domain.errors import DibsError
 from dibs.stores.postgres.errors import FAILURES
+from dibs.stores.postgres.link import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dibs.stores.postgres.pool import Connection, Pool
+    from dibs.stores.postgres.address import Address
+    from dibs.stores.postgres.link import Link
     from dibs.stores.postgres.turn import Name
 
 POLL_SECONDS = 1.0
@@ -96,9 +97,9 @@ class Listener:
     It has no task of its own: those who wait see to it, once a second.
     """
 
-    def __init__(self, pool: Pool, channel: str, heard: Callable[[str], None]) -> None:
-        self._pool, self._channel, self._heard = pool, channel, heard
-        self._connection: Connection | None = None
+    def __init__(self, address: Address, channel: str, heard: Callable[[str], None]) -> None:
+        self._address, self._channel, self._heard = address, channel, heard
+        self._connection: Link | None = None
         self._busy: asyncio.Lock = asyncio.Lock()
         self._asked = 0.0
 
@@ -118,7 +119,7 @@ class Listener:
 
     async def _see_to_it(self) -> bool:
         if self._connection is None or self._connection.is_closed():
-            connection = self._connection = await self._pool.connect()
+            connection = self._connection = await connect(self._address)
             await connection.add_listener(self._channel, self._hear)
             self._asked = time.monotonic()
             return False  # what came before it was there is for a look to find
@@ -132,8 +133,7 @@ class Listener:
     async def close(self) -> None:
         """Stop listening."""
         if self._connection is not None and not self._connection.is_closed():
-            with suppress(*FAILURES):
-                await self._connection.close(timeout=1.0)
+            await self._connection.close()
         self.terminate()
 
     def terminate(self) -> None:

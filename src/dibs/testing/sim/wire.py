@@ -70,7 +70,9 @@ class Fate:
         self.clock.skew_us = max(self.clock.skew_us, self._highest_skew_us)
 
     def jump(self, luck: Luck) -> None:
-        """Set the machine's clock, forward or back."""
+        """Set the machine's clock, forward or back; unless all has become calm since this was drawn."""
+        if self.calm:
+            return
         before = self.clock.now()
         self.clock.skew_us += round(luck.uniform(-_HOUR, _HOUR))
         self._highest_skew_us = max(self.clock.skew_us, self._highest_skew_us)

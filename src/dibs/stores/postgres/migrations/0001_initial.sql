@@ -36,6 +36,7 @@ CREATE TABLE dibs_job (
   attempts        integer NOT NULL DEFAULT 0,
   max_attempts    integer NOT NULL,
   events          integer NOT NULL DEFAULT 1, -- how many are in its log
+  untold          smallint NOT NULL DEFAULT 0, -- how many of them are not in dibs_event yet: see dibs_untold
   status          text COLLATE "C" NOT NULL DEFAULT 'pending',
   id              text COLLATE "C" NOT NULL,
   worker_id       text COLLATE "C",
@@ -71,7 +72,8 @@ CREATE VIEW dibs_whole AS
          job.error, job.progress, job.progress_note, job.completed, job.events, job.expires, job.first_due
   FROM dibs_job AS job JOIN dibs_lane AS lane ON lane.id = job.lane;
 
--- A job's log from its second event on. The first, enqueued, is told by the job itself.
+-- A job's log from its second event on, but for those that the job itself tells: its first, enqueued; and while nothing else
+-- has happened since, that it was claimed, or claimed and then completed. For most jobs that is all there is.
 CREATE TABLE dibs_event (
   job           bigint NOT NULL,
   at            bigint NOT NULL,
@@ -88,6 +90,17 @@ CREATE TABLE dibs_event (
   note          text NOT NULL DEFAULT '',
   PRIMARY KEY (job, n)
 );
+
+-- The last events of jobs that are told by the job itself: 1, its claim; 2, its claim and its completion.
+CREATE VIEW dibs_untold AS
+  SELECT seq AS job, events - untold + 1 AS n, 'claimed' COLLATE "C" AS event, 'pending' COLLATE "C" AS before,
+         'claimed' COLLATE "C" AS after, worker_id, NULL AS actor, fence, attempts - untold + 1 AS attempts, due,
+         claimed + claim_lease AS lease_expires, claimed AS at, '' AS note
+  FROM dibs_job WHERE untold > 0
+  UNION ALL
+  SELECT seq, events, 'completed', 'claimed', 'completed', worker_id, NULL, fence, attempts, due, lease_expires,
+         completed, ''
+  FROM dibs_job WHERE untold > 1;
 
 -- What is left of a job that was pruned, for a day: its last event.
 CREATE TABLE dibs_tombstone (

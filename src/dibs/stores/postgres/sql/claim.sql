@@ -6,12 +6,10 @@
 --   A row that changed a moment ago may be newer than our time, and is never put before it.
 -- Index: dibs_job_pending from the place that a lane is known to be empty up to, dibs_lane_name, then primary keys.
 --   (|| '' hides the status from the planner: it would walk all that waits to find the few that are locked.)
---   Where as many lanes are busy as jobs are wanted, none is walked beyond the first job of the last of them; where only one
---   is, there is nothing to merge, and its jobs are locked as they are found.
---   What is locked is updated by its place (ctid). One that changed a moment before it was locked is missed by that: then
---   fewer were taken than picked, and the claim asks again.
+--   Where as many lanes are busy as jobs are wanted, none is walked beyond the first job of the last of them.
 -- One who finds nothing is told, if it wants to know ($15), when the first lease runs out (dibs_job_leases), and need not
 --   ask for that as well.
+-- Log: the row itself tells of its claim (untold), until something else happens to it.
 -- Order: priority (times $4), due time, enqueue order, told by rank; the rows themselves come in any order.
 WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
@@ -33,8 +31,6 @@ WITH moment AS MATERIALIZED (
       AND job.due <= moment.now AND job.max_attempts - job.attempts >= $6::integer
     ORDER BY job.due, job.seq LIMIT 1
   ) AS first
-), alone AS MATERIALIZED (
-  SELECT count(*) <= 1 AS alone FROM busy
 ), enough AS MATERIALIZED (
   SELECT busy.level, busy.first FROM busy ORDER BY busy.level, busy.first LIMIT 1 OFFSET $14::integer - 1
 ), candidate AS MATERIALIZED (
@@ -43,7 +39,7 @@ WITH moment AS MATERIALIZED (
     SELECT busy.*, CASE busy.level WHEN (SELECT enough.level FROM enough) THEN (SELECT enough.first FROM enough)
       ELSE moment.now END AS until
     FROM moment CROSS JOIN busy
-    WHERE NOT (SELECT alone.alone FROM alone) AND (busy.level, busy.first) <= (
+    WHERE (busy.level, busy.first) <= (
       coalesce((SELECT enough.level FROM enough), busy.level), coalesce((SELECT enough.first FROM enough), busy.first))
     ORDER BY busy.level
   ) AS lane CROSS JOIN LATERAL (
@@ -53,16 +49,13 @@ WITH moment AS MATERIALIZED (
     ORDER BY job.due, job.seq LIMIT $14::integer
   ) AS job
   ORDER BY lane.level, job.due, job.seq LIMIT $14::integer
-), share AS MATERIALIZED (
-  SELECT id, queue, task, priority, level, due, seq, count(*) AS number
-  FROM candidate GROUP BY id, queue, task, priority, level, due, seq
-  UNION ALL
-  SELECT id, queue, task, priority, level, due, seq, $14::integer FROM busy WHERE (SELECT alone.alone FROM alone)
 ), picked AS MATERIALIZED (
-  SELECT job.row, lane.queue, lane.task, lane.priority,
+  SELECT job.seq, lane.queue, lane.task, lane.priority,
     row_number() OVER (ORDER BY lane.level, job.due, job.seq)::integer AS rank
-  FROM moment CROSS JOIN share AS lane CROSS JOIN LATERAL (
-    SELECT job.ctid AS row, job.due, job.seq FROM dibs_job AS job
+  FROM moment CROSS JOIN (
+    SELECT candidate.*, count(*) AS number FROM candidate GROUP BY id, queue, task, priority, level, due, seq
+  ) AS lane CROSS JOIN LATERAL (
+    SELECT job.due, job.seq FROM dibs_job AS job
     WHERE job.lane = lane.id AND job.status = 'pending' AND (job.due, job.seq) >= (lane.due, lane.seq)
       AND job.due <= moment.now AND job.max_attempts - job.attempts >= $6::integer
     ORDER BY job.due, job.seq LIMIT lane.number FOR UPDATE SKIP LOCKED
@@ -76,19 +69,16 @@ WITH moment AS MATERIALIZED (
     status = 'claimed', fence = job.fence + 1, events = job.events + 1, worker_id = leased.worker_id, token = leased.token,
     claimed = greatest(moment.now, job.updated), updated = greatest(moment.now, job.updated),
     claim_lease = coalesce(leased.lease, job.lease),
-    lease_expires = greatest(moment.now, job.updated) + coalesce(leased.lease, job.lease), settled_as = NULL
-  FROM moment, leased WHERE job.ctid = leased.row AND job.status || '' = 'pending'
+    lease_expires = greatest(moment.now, job.updated) + coalesce(leased.lease, job.lease), settled_as = NULL, untold = 1
+  FROM moment, leased WHERE job.seq = leased.seq AND job.status || '' = 'pending'
   RETURNING leased.rank, job.lane, job.seq, job.id, leased.queue, leased.task, job.params, leased.priority, job.due,
     job.attempts, job.max_attempts, job.fence, job.created, job.terms, job.claimed, job.claim_lease, job.idempotency_key,
     job.unique_key, job.batch_id, job.error, job.progress, job.progress_note, job.events, job.worker_id, job.lease_expires
-), logged AS (
-  INSERT INTO dibs_event (job, n, event, before, after, worker_id, fence, attempts, due, lease_expires, at)
-  SELECT seq, events, 'claimed', 'pending', 'claimed', worker_id, fence, attempts, due, lease_expires, claimed FROM taken
 ), kept AS MATERIALIZED (
   SELECT setval('dibs_clock', greatest(moment.now, (SELECT last_value FROM dibs_clock))) AS at
   FROM moment WHERE EXISTS (SELECT FROM taken)
 )
-SELECT moment.now, greatest((SELECT count(*) FROM candidate), (SELECT count(*) FROM picked)), kept.at, taken.*,
+SELECT moment.now, (SELECT count(*) FROM candidate), kept.at, taken.*,
   CASE WHEN $15::boolean AND taken.seq IS NULL THEN (
     SELECT job.lease_expires FROM dibs_job AS job
     WHERE job.status = 'claimed' AND job.lease_expires >= 0 ORDER BY job.lease_expires LIMIT 1) END

@@ -1,14 +1,14 @@
--- complete.sql: end well those of these jobs that are held under these claims, with their events.
+-- complete.sql: end well those of these jobs that are held under these claims.
 -- Race: taken over, cancelled or settled meanwhile; then fence, token or status differs, the row is left as it is, and
 --   writing.py judges it like any other, as it does a job that is not kept. A row that another transaction holds is
---   skipped, so no one waits here while holding something. One that changed a moment before it was locked (extended) is no
---   longer at the place (ctid) that this knows: it is judged like the others.
--- Index: dibs_job_id. (|| '' hides the status from the planner: it would walk all claims.) Order: none.
+--   skipped, so no one waits here while holding something.
+-- Index: dibs_job_id, primary key. (|| '' hides the status from the planner: it would walk all claims.) Order: none.
+-- Log: the row itself tells of its claim and of its end (untold), until something else happens to it.
 WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
   FROM dibs_clock
 ), held AS MATERIALIZED (
-  SELECT job.ctid AS row, asked.result
+  SELECT job.seq, asked.result
   FROM unnest($2::text[], $3::bigint[], $4::text[], $5::bytea[]) AS asked (id, fence, token, result)
   JOIN dibs_job AS job ON job.id = asked.id
   WHERE job.status || '' = 'claimed' AND job.fence = asked.fence AND job.token = asked.token AND job.kept > 0
@@ -17,12 +17,9 @@ WITH moment AS MATERIALIZED (
   UPDATE dibs_job AS job SET
     status = 'completed', attempts = job.attempts + 1, events = job.events + 1, settled_as = 'completed', error = NULL,
     result = held.result, updated = greatest(moment.now, job.updated), completed = greatest(moment.now, job.updated),
-    expires = greatest(moment.now, job.updated) + job.kept
-  FROM moment, held WHERE job.ctid = held.row AND job.status || '' = 'claimed'
-  RETURNING job.seq, job.id, job.events, job.worker_id, job.fence, job.attempts, job.due, job.lease_expires, job.updated
-), logged AS (
-  INSERT INTO dibs_event (job, n, event, before, after, worker_id, fence, attempts, due, lease_expires, at)
-  SELECT seq, events, 'completed', 'claimed', 'completed', worker_id, fence, attempts, due, lease_expires, updated FROM ended
+    expires = greatest(moment.now, job.updated) + job.kept, untold = 2
+  FROM moment, held WHERE job.seq = held.seq AND job.status || '' = 'claimed'
+  RETURNING job.id
 ), kept AS MATERIALIZED (
   SELECT setval('dibs_clock', greatest(moment.now, (SELECT last_value FROM dibs_clock))) AS at
   FROM moment WHERE EXISTS (SELECT FROM ended)

@@ -1,7 +1,14 @@
 -- write_job.sql: what has become of jobs.
 -- Race: none, the rows are locked. Those that end are written before those that begin again, so that a key is free by then.
--- Index: primary key. Order: none.
+-- Log: what the rows told themselves until now is put into the log first.
+-- Index: primary keys. Order: none.
+WITH told AS (
+  INSERT INTO dibs_event (job, n, event, before, after, worker_id, actor, fence, attempts, due, lease_expires, at, note)
+  SELECT job, n, event, before, after, worker_id, actor, fence, attempts, due, lease_expires, at, note
+  FROM dibs_untold WHERE job = ANY ($1::bigint[])
+)
 UPDATE dibs_job AS job SET
+  untold = 0,
   status = new.status, due = new.due, attempts = new.attempts, events = new.events, updated = new.updated,
   settled_as = new.settled_as, completed = new.completed, expires = new.expires, progress = new.progress,
   progress_note = new.progress_note, error = new.error, result = new.result

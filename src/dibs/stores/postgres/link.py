@@ -1,0 +1,105 @@
+"""One connection of our own: how it is set up, and when it is of no use any more.
+
+asyncpg's own pool asks the server to reset every connection that is given back: a round trip for each call. Ours are
+never left in a state that would need it: whatever did not end well is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import asyncpg
+
+from dibs.stores.common.pool import Pool
+from dibs.stores.postgres.errors import BROKEN, FAILURES, translate
+
+if TYPE_CHECKING:
+    from dibs.stores.postgres.address import Address
+
+# Plans are fixed, whatever the statistics say or do not say yet: a claim walks an index in its order, and joins by key.
+# They are made once for each connection, and stay right as the tables grow.
+PLANS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_material": "off",
+    "enable_memoize": "off",
+    "random_page_cost": "0.01",  # looking up a few is never dearer than walking all, however few those seem to be
+    "jit": "off",
+}
+
+# An idle connection that the network has forgotten is noticed by either end within about half a minute.
+KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+SERVER_KEEP_ALIVE = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
+
+Connection = Any  # asyncpg's, or what looks like it
+
+
+class Link(asyncpg.Connection):  # type: ignore[misc]
+    """A connection to the server."""
+
+    def is_sound(self, error: Exception) -> bool:
+        """Say whether it is well though something failed: the server has answered, and nothing is half done."""
+        return not (isinstance(error, BROKEN) or self.is_closed() or self.is_in_transaction())
+
+    async def close(self, *, timeout: float | None = 1.0) -> None:
+        """Say goodbye, and do not wait long for an answer."""
+        with suppress(*FAILURES):
+            await super().close(timeout=timeout)
+
+
+async def connect(address: Address) -> Link:
+    """Open a connection, and set it up."""
+    connecting = asyncpg.connect(
+        address.dsn,
+        timeout=address.timeout,
+        command_timeout=address.timeout,
+        statement_cache_size=200 if address.prepared else 0,
+        server_settings={"application_name": "dibs", **(_settings(address) if address.prepared else {})},
+        connection_class=Link,
+    )
+    try:
+        # In a task of its own: its time limit cancels the task that it runs in, and a batcher's cannot be cancelled
+        # (test_a_server_that_does_not_answer_who_connects).
+        link: Link = await asyncio.get_running_loop().create_task(connecting)
+    except (*FAILURES, ValueError) as error:
+        raise translate(error, address.name) from error
+    _keep_alive(link)
+    return link
+
+
+def pool(address: Address) -> Pool[Link]:
+    """Make what keeps the connections of one event loop."""
+    return Pool(lambda: connect(address), address.pool)
+
+
+def _settings(address: Address) -> dict[str, str]:
+    """Fix the plans; and have the server end a transaction whose client was lost, and with it all that it holds."""
+    patience = str(max(1, round(address.timeout * 1000)))
+    return {**PLANS, **SERVER_KEEP_ALIVE, "idle_in_transaction_session_timeout": patience}
+
+
+def _keep_alive(connection: Connection) -> None:
+    """Have the kernel ask after an idle connection. asyncpg has no way to say so but the transport that it uses."""
+    found = connection._transport.get_extra_info("socket")  # noqa: SLF001
+    if found is None or found.family == getattr(socket, "AF_UNIX", None):
+        return
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEP_ALIVE.items():
+        if hasattr(socket, name):  # not every system has them all
+            found.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def is_asyncpg(connection: Any) -> bool:
+    """Say whether a user's connection is asyncpg's, or a pool's stand-in for one."""
+    return isinstance(connection, asyncpg.Connection) or (
+        type(connection).__module__.startswith("asyncpg.")
+        and inspect.iscoroutinefunction(getattr(connection, "fetch", None))
+    )
