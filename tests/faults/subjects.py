@@ -1,14 +1,19 @@
 """The servers that fault tests may hurt. A store joins by adding one here: a server of its own, behind a proxy."""
 
+import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+import pymysql
 
 from dibs.clock import Clock
+from dibs.stores.mysql import MysqlStore
 from dibs.stores.postgres import PostgresStore
-from tests.servers import postgres
+from tests.servers import mariadb, postgres
+from tests.servers.databases import connect_mysql
 from tests.servers.proxy import Proxy
 
 
@@ -64,13 +69,57 @@ class Postgres:
         return int(killed)
 
 
+class Mariadb:
+    options = "?timeout=2"
+    notice = 2.0
+    commits = b";\nCOMMIT"
+
+    def __init__(self, server: mariadb.Server) -> None:
+        self._server = server
+        self.url = urlunsplit(urlsplit(server.url)._replace(path="/jobs"))
+
+    def stop(self, mode: str) -> None:
+        self._server.stop(mode)
+
+    def start(self) -> None:
+        self._server.start()
+
+    async def prepare(self) -> None:
+        with self._operator() as cursor:
+            for statement in ("DROP DATABASE IF EXISTS jobs", "CREATE DATABASE jobs"):
+                cursor.execute(statement)
+        await MysqlStore(self.url, Clock()).migrate()
+
+    async def kill(self) -> int:
+        return await asyncio.to_thread(self._kill)
+
+    def _kill(self) -> int:
+        with self._operator() as cursor:
+            killed: int = cursor.execute("SELECT id FROM information_schema.processlist WHERE db = 'jobs'")
+            for (number,) in cursor.fetchall():
+                with suppress(pymysql.OperationalError):  # it has just ended by itself
+                    cursor.execute(f"KILL {number}")
+            return killed
+
+    @contextmanager
+    def _operator(self) -> Iterator[Any]:
+        with connect_mysql(self._server.url) as connection, connection.cursor() as cursor:
+            yield cursor
+
+
 @contextmanager
 def postgresql() -> Iterator[Subject]:
     with postgres.private() as server:
         yield Postgres(server)
 
 
-SUBJECTS: dict[str, Callable[[], AbstractContextManager[Subject]]] = {"postgresql": postgresql}
+@contextmanager
+def mysql() -> Iterator[Subject]:
+    with mariadb.private() as server:
+        yield Mariadb(server)
+
+
+SUBJECTS: dict[str, Callable[[], AbstractContextManager[Subject]]] = {"postgresql": postgresql, "mariadb": mysql}
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from tests.faults.subjects import SUBJECTS, Subject, behind_a_proxy
 FAULT_SECONDS = 3.0
 
 
-@pytest.fixture(scope="module", params=SUBJECTS)
+@pytest.fixture(scope="module")
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     with SUBJECTS[request.param]() as subject:
         yield subject
@@ -127,11 +127,26 @@ FAULTS: list[Fault] = [
     delay,
 ]
 UNSEEN = (silence, half_open)
+ESSENTIAL: dict[str, list[Fault]] = {
+    "postgresql": FAULTS,
+    "mariadb": [kill_every_connection, silence, cut_after_commit],
+}
+"""What is tried each time; the rest takes long (./dev test tests/faults -m long)."""
+CASES = [
+    pytest.param(
+        name,
+        fault,
+        id=f"{name}-{fault.__name__}",
+        marks=[] if fault in ESSENTIAL[name] else [pytest.mark.long],
+    )
+    for name in SUBJECTS
+    for fault in FAULTS
+]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize(("subject", "fault"), CASES, indirect=["subject"])
 async def test_work_goes_on(scene: Scene, fault: Fault, record_property: Callable[[str, object], None]) -> None:
     await fault(scene)
     ended = time.monotonic()

@@ -1,15 +1,14 @@
 """The schema: made by ``migrate`` alone, once, by whoever comes first, and from wherever the last one was cut."""
 
-import asyncio
 import subprocess
 import sys
 
 import pytest
 
 from dibs.clock import Clock
-from dibs.domain.errors import InvalidRequest, SchemaOutdated
+from dibs.domain.errors import InvalidRequest
 from dibs.stores.mysql import MysqlStore, address, migrate
-from dibs.testing.conformance.builders import claim_one, enqueue, new_job
+from dibs.testing.conformance.builders import enqueue, new_job
 from tests.servers.databases import bare_mysql, connect_mysql
 
 STEPS = [step.name for step in migrate.steps()]
@@ -18,35 +17,6 @@ STEPS = [step.name for step in migrate.steps()]
 @pytest.fixture
 def bare() -> str:
     return bare_mysql("bare")
-
-
-async def test_first_use_of_a_schema_that_is_not_there(bare: str) -> None:
-    store = MysqlStore(bare, Clock())
-    with pytest.raises(SchemaOutdated) as caught:
-        await enqueue(store, new_job())
-    assert "dibs migrate" in caught.value.hint
-
-    assert await store.migrate(dry_run=True) == STEPS
-    with pytest.raises(SchemaOutdated):
-        await store.open()
-    assert await store.migrate() == STEPS
-    assert await store.migrate() == await store.migrate(dry_run=True) == []
-    await enqueue(store, new_job("a"))
-    assert (await claim_one(store)).id == "a"
-    await store.close()
-
-
-async def test_a_schema_newer_than_this_dibs_is_refused(bare: str) -> None:
-    store = MysqlStore(bare, Clock())
-    await store.migrate()
-    with connect_mysql(bare).cursor() as cursor:
-        cursor.execute("INSERT INTO dibs_migration (version, name) VALUES (9999, 'later')")
-        cursor.connection.close()
-
-    with pytest.raises(SchemaOutdated, match="9999") as caught:
-        await store.open()
-    assert "upgrade dibs" in caught.value.hint
-    await store.close()
 
 
 async def test_a_migration_that_was_cut_anywhere_is_taken_again(bare: str) -> None:
@@ -65,21 +35,6 @@ async def test_a_migration_that_was_cut_anywhere_is_taken_again(bare: str) -> No
         await enqueue(store, new_job("a"))
         await store.close()
     connection.close()
-
-
-async def test_many_migrate_at_once(bare: str) -> None:
-    done = await asyncio.gather(*(MysqlStore(bare, Clock()).migrate() for _ in range(6)))
-
-    assert sorted(done) == [[]] * 5 + [STEPS]
-
-
-def test_two_processes_migrate_at_once(bare: str) -> None:
-    command = [sys.executable, "-m", "dibs", "migrate", "--store", bare]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = sorted(process.communicate(timeout=50)[0].strip() for process in running)
-
-    assert [process.returncode for process in running] == [0, 0]
-    assert said == ["nothing to do: the schema is up to date", "\n".join(f"ran {name}" for name in STEPS)]
 
 
 def test_a_url_is_read() -> None:

@@ -4,19 +4,19 @@ import asyncio
 
 from dibs.clock import Clock, FakeClock
 from dibs.domain import transitions
-from dibs.stores.mysql import MysqlStore
 from dibs.testing.conformance.builders import claim, claim_one, completed, enqueue, ids, new_job, new_jobs, settle
-from tests.stores.mysql.conftest import Own
+from tests.stores.servers.kinds import Kind, Own, ServerStore
 
 HOUR_US = 3600 * 1_000_000
+MADE = {"postgresql": 50, "mysql": 20}  # at least, in two seconds; the more, the more has met
 
 
 async def test_a_lane_that_this_process_remembers_and_another_removed(
-    store: MysqlStore, url: str, clock: FakeClock, own: Own
+    kind: Kind, store: ServerStore, url: str, clock: FakeClock, own: Own
 ) -> None:
     await enqueue(store, new_job("a", keep=0))
     await settle(store, completed(await claim_one(store)))
-    other = MysqlStore(url, clock)
+    other = kind.store(url, clock)
     await other.prune(100)
     assert await own.value("SELECT count(*) FROM dibs_lane") == 0
 
@@ -25,8 +25,8 @@ async def test_a_lane_that_this_process_remembers_and_another_removed(
     await other.close()
 
 
-async def test_lanes_are_removed_while_jobs_come_in(url: str) -> None:
-    store, pruner = MysqlStore(url, Clock()), MysqlStore(url, Clock())
+async def test_lanes_are_removed_while_jobs_come_in(kind: Kind, url: str) -> None:
+    store, pruner = kind.store(url, Clock()), kind.store(url, Clock())
     over = asyncio.get_running_loop().time() + 2
     made: list[str] = []
 
@@ -41,39 +41,24 @@ async def test_lanes_are_removed_while_jobs_come_in(url: str) -> None:
 
     await asyncio.gather(*(produce(f"t{n}") for n in range(4)), prune(), prune())
 
-    assert len(made) > 20
+    assert len(made) > MADE[kind.name]
     assert (await pruner.counts()).unfinished == 0
     await store.close()
     await pruner.close()
 
 
-async def test_the_clock_stands_still_while_the_server_s_is_behind(url: str, own: Own) -> None:
-    store = MysqlStore(url, Clock())
-    ahead = await store.now() + HOUR_US
-    await own.run(f"UPDATE dibs_clock SET at = {ahead} WHERE slot = 7")
-    await own.connection.commit()
+async def test_the_clock_stands_still_while_the_server_s_is_behind(kind: Kind, real: ServerStore, own: Own) -> None:
+    ahead = await real.now() + HOUR_US
+    await own.begin()
+    await own.run(kind.set_ahead.format(ahead))
+    await own.commit()
     drafts = new_jobs(4)
     for draft in drafts:
-        await enqueue(store, draft)
+        await enqueue(real, draft)
 
-    assert await store.now() == ahead
-    jobs = [await claim_one(store) for _ in drafts]
+    assert await real.now() == ahead
+    jobs = [await claim_one(real) for _ in drafts]
     assert ids(jobs) == ids(drafts)
     assert {job.claimed_us for job in jobs} == {ahead}
-    await settle(store, completed(jobs[0]), transitions.release(jobs[1].ref))
-    assert ids(await claim(store)) == [jobs[1].id]
-    await store.close()
-
-
-async def test_a_slot_of_the_clock_that_is_held_holds_up_no_one_for_long(url: str, own: Own) -> None:
-    """Two connections may share a slot; who holds it is about to commit. One that is not, is waited for, and told."""
-    store = MysqlStore(url, Clock())
-    await store.open()
-    await own.run("SELECT at FROM dibs_clock FOR UPDATE")
-    running = asyncio.ensure_future(enqueue(store, new_job("a")))
-    await asyncio.sleep(0.1)
-    assert not running.done()
-    await own.connection.rollback()
-
-    assert ids(await running) == ["a"]
-    await store.close()
+    await settle(real, completed(jobs[0]), transitions.release(jobs[1].ref))
+    assert ids(await claim(real)) == [jobs[1].id]

@@ -1,10 +1,10 @@
 """When the server, its connections or other transactions get in the way: told, survived, and over by itself."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import asyncpg
 import pytest
 
 import dibs
@@ -13,7 +13,6 @@ from dibs.domain import transitions
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Extension, Outcome, Ref, Status
 from dibs.store import Refusal, Written
-from dibs.stores.postgres import PostgresStore
 from dibs.testing.conformance.builders import (
     claim,
     claim_one,
@@ -27,13 +26,10 @@ from dibs.testing.conformance.builders import (
     read,
     settle,
 )
-from tests.servers import postgres
-
-KILL = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-  WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'dibs'"""
+from tests.stores.servers.kinds import Kind, Own, ServerStore, until
 
 
-async def soon(call: Callable[[], Awaitable[Any]], seconds: float = 10.0) -> Any:
+async def soon(call: Callable[[], Awaitable[Any]], seconds: float = 20.0) -> Any:
     """Call until the store is back."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -45,28 +41,21 @@ async def soon(call: Callable[[], Awaitable[Any]], seconds: float = 10.0) -> Any
             await asyncio.sleep(0.05)
 
 
-@pytest.fixture
-async def real(url: str) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(url, Clock())
-    yield store
-    await store.close()
-
-
-async def test_the_database_s_clock_rules(real: PostgresStore, own: asyncpg.Connection) -> None:
-    before = await own.fetchval("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+async def test_the_server_s_clock_rules(kind: Kind, real: ServerStore, own: Own) -> None:
+    before = await own.value(kind.now)
     [job] = await enqueue(real, new_job())
-    after = await own.fetchval("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+    after = await own.value(kind.now)
 
     assert before <= job.created_us <= after
     assert (await claim_one(real)).id == job.id
 
 
-async def test_every_connection_is_terminated_and_work_goes_on(real: PostgresStore, own: asyncpg.Connection) -> None:
+async def test_every_connection_is_killed_and_work_goes_on(kind: Kind, real: ServerStore, own: Own) -> None:
     await enqueue(real, *new_jobs(20))
     done: list[str] = []
     for _ in range(5):
         [job] = await soon(lambda: claim(real, limit=1))
-        await own.execute(KILL)
+        assert await kind.kill(own, kind.ours) >= 1
         assert await soon(lambda job=job: settle(real, completed(job))) == [Outcome.APPLIED]  # type: ignore[misc]
         done.append(job.id)
 
@@ -74,48 +63,56 @@ async def test_every_connection_is_terminated_and_work_goes_on(real: PostgresSto
     assert (await real.counts()).completed == 5
 
 
-async def test_a_connection_that_is_cut_in_a_call_is_told(real: PostgresStore, own: asyncpg.Connection) -> None:
+async def test_a_connection_that_is_killed_in_a_call_is_told(kind: Kind, real: ServerStore, own: Own, url: str) -> None:
     job = await enqueue_and_claim(real, new_job())
-    async with own.transaction():
-        await own.execute("LOCK TABLE dibs_job IN ACCESS EXCLUSIVE MODE")
-        running = asyncio.ensure_future(settle(real, completed(job)))
-        await asyncio.sleep(0.1)
-        await own.execute(KILL)
-        with pytest.raises(StoreUnavailable):
-            await running
+    killer = await kind.connected(url)
+    await kind.hold(own)
+    running = asyncio.ensure_future(settle(real, completed(job)))
+    await until(killer, kind.blocked)
+    assert await kind.kill(killer, kind.blocked) == 1
+    with pytest.raises(StoreUnavailable):
+        await running
+    await kind.let_go(own)
+    await killer.close()
 
     assert await settle(real, completed(job)) == [Outcome.APPLIED]
 
 
 @pytest.mark.slow
-async def test_the_server_restarts_and_work_goes_on() -> None:
-    with postgres.private() as server:
-        store = PostgresStore(server.url, Clock())
+@pytest.mark.timeout(180)
+async def test_the_server_restarts_and_work_goes_on(kind: Kind) -> None:
+    with kind.private() as (server, url):
+        store = kind.store(url, Clock())
         await store.migrate()
-        held = await enqueue_and_claim(store, new_job())
-        await enqueue(store, *new_jobs(3))
-        waiting = asyncio.ensure_future(store.wait(one(queues=("other",)), 60))
-        await asyncio.sleep(0.1)
-        await asyncio.to_thread(server.stop)
-        with pytest.raises(StoreUnavailable):
-            await claim(store)
-        await asyncio.to_thread(server.start)
+        for mode in ("fast", "immediate"):
+            held = await enqueue_and_claim(store, new_job(queue="held"), queues=("held",))
+            await enqueue(store, *new_jobs(3))
+            waiting = asyncio.ensure_future(store.wait(one(queues=("other",)), 60))
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(server.stop, mode)
+            with pytest.raises(StoreUnavailable):
+                await claim(store)
+            await asyncio.to_thread(server.start)
 
-        assert await soon(lambda: settle(store, completed(held))) == [Outcome.APPLIED]
-        assert len(await soon(lambda: claim(store))) == 3
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
+            assert await soon(lambda held=held: settle(store, completed(held))) == [Outcome.APPLIED]  # type: ignore[misc]
+            assert len(await soon(lambda: claim(store, limit=10))) == 3
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        other = kind.store(url, Clock())
+        assert (await other.counts()).claimed == 6
+        await other.close()
         await store.close()
 
 
-async def test_no_server_is_told() -> None:
-    store = PostgresStore("postgresql://nobody@127.0.0.1:1/none", Clock())
-    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1/none"):
+async def test_no_server_is_told_and_the_password_is_not(kind: Kind) -> None:
+    store = kind.store(f"{kind.name}://nobody:hush@127.0.0.1:1/none", Clock())
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1:1/none") as caught:
         await store.open()
+    assert "hush" not in f"{caught.value!r} {caught.value.__cause__!r}"
     await store.close()
 
 
-async def test_a_short_lease_is_noticed_though_no_one_was_late_a_moment_ago(real: PostgresStore) -> None:
+async def test_a_short_lease_is_noticed_though_no_one_was_late_a_moment_ago(real: ServerStore) -> None:
     await enqueue(real, new_job())
     assert await real.expired(10) == []
     job = await claim_one(real, lease=0.05)
@@ -142,16 +139,15 @@ async def test_a_claim_whose_caller_gave_up_is_given_back(url: str) -> None:
         assert (await app.verify()).ok
 
 
-async def test_many_who_wait_for_a_user_leave_connections_for_others(url: str, own: asyncpg.Connection) -> None:
-    store = PostgresStore(f"{url}?pool=2", Clock())
-    transaction = own.transaction()
-    await transaction.start()
-    await store.insert([[new_job("a", unique_key="mine")]], connection=own)
+async def test_many_who_wait_for_a_user_leave_connections_for_others(kind: Kind, url: str, own: Own) -> None:
+    store = kind.store(f"{url}?pool=2", Clock())
+    await own.begin()
+    await store.insert([[new_job("a", unique_key="mine")]], connection=own.connection)
     waiting = [asyncio.ensure_future(enqueue(store, new_job(unique_key="mine"))) for _ in range(5)]
     await asyncio.sleep(0.3)
 
     assert await asyncio.wait_for(claim(store), 5) == []
-    await transaction.commit()
+    await own.commit()
     assert {job.id for [job] in await asyncio.gather(*waiting)} == {"a"}
     await store.close()
 
@@ -159,65 +155,69 @@ async def test_many_who_wait_for_a_user_leave_connections_for_others(url: str, o
 # Rows that another transaction holds
 
 
-async def test_a_row_that_another_transaction_holds_is_busy(store: PostgresStore, own: asyncpg.Connection) -> None:
-    held, free = await enqueue_and_claim(store, new_job("held")), await enqueue_and_claim(store, new_job("free"))
-    async with own.transaction():
-        await own.execute("SELECT FROM dibs_job WHERE id = 'held' FOR UPDATE")
+async def hold(own: Own, *names: str) -> None:
+    """Lock jobs until the end of a transaction."""
+    await own.begin()
+    for id in names:
+        assert len(await own.run(f"SELECT seq FROM dibs_job WHERE id = '{id}' FOR UPDATE")) == 1
 
-        assert await store.write([completed(held), completed(free)]) == [
-            Written(Outcome.BUSY, Status.CLAIMED),
-            Written(Outcome.APPLIED, Status.COMPLETED),
-        ]
-        assert await store.extend([Extension(held.ref)]) == [Outcome.BUSY]
-        stale = Extension(Ref("held", held.fence, "wrong"))
-        assert await store.extend([stale]) == [Outcome.LOST]
-        assert (await store.write([transitions.cancel("held")]))[0].outcome is Outcome.BUSY
+
+async def test_a_row_that_another_transaction_holds_is_busy(store: ServerStore, own: Own) -> None:
+    held, free = await enqueue_and_claim(store, new_job("held")), await enqueue_and_claim(store, new_job("free"))
+    await hold(own, "held")
+
+    assert await store.write([completed(held), completed(free)]) == [
+        Written(Outcome.BUSY, Status.CLAIMED),
+        Written(Outcome.APPLIED, Status.COMPLETED),
+    ]
+    assert await store.extend([Extension(held.ref)]) == [Outcome.BUSY]
+    stale = Extension(Ref("held", held.fence, "wrong"))
+    assert await store.extend([stale]) == [Outcome.LOST]
+    assert (await store.write([transitions.cancel("held")]))[0].outcome is Outcome.BUSY
+    await own.rollback()
 
     assert await settle(store, completed(held)) == [Outcome.APPLIED]
 
 
-async def test_a_claim_and_a_reap_pass_by_what_is_held(
-    store: PostgresStore, own: asyncpg.Connection, clock: FakeClock
-) -> None:
+async def test_a_claim_and_a_reap_pass_by_what_is_held(store: ServerStore, own: Own, clock: FakeClock) -> None:
     await enqueue(store, *(new_job(id) for id in "abc"))
     late = await claim_one(store, lease=1)
     clock.advance(2)
-    async with own.transaction():
-        await own.execute("SELECT FROM dibs_job WHERE id IN ('a', 'b') FOR UPDATE")
+    await hold(own, "a", "b")
 
-        assert ids(await claim(store)) == ["c"]
-        assert [write.outcome for write in await store.write([transitions.expire(late, clock.random)])] == ["busy"]
-        assert await store.prune(100) == 0
+    assert ids(await claim(store)) == ["c"]
+    assert [write.outcome for write in await store.write([transitions.expire(late, clock.random)])] == ["busy"]
+    assert await store.prune(100) == 0
+    await own.rollback()
 
     clock.advance(2)
     assert ids(await claim(store)) == ["b"]
 
 
-async def test_a_claim_finds_other_lanes_while_the_best_is_held(store: PostgresStore, own: asyncpg.Connection) -> None:
+async def test_a_claim_finds_other_lanes_while_the_best_is_held(store: ServerStore, own: Own) -> None:
     await enqueue(store, new_job("best", priority=9), *new_jobs(3, task="other"))
-    async with own.transaction():
-        await own.execute("SELECT FROM dibs_job WHERE id = 'best' FOR UPDATE")
+    await hold(own, "best")
 
-        assert len(await claim(store, limit=1)) == 1
-        assert len(await claim(store, limit=2)) == 2
+    assert len(await claim(store, limit=1)) == 1
+    assert len(await claim(store, limit=2)) == 2
+    await own.rollback()
 
 
-async def test_an_enqueue_waits_alone_for_another_s_open_transaction(
-    store: PostgresStore, own: asyncpg.Connection
-) -> None:
-    transaction = own.transaction()
-    await transaction.start()
-    await store.insert([[new_job("a", unique_key="mine")]], connection=own)
+async def test_an_enqueue_waits_alone_for_another_s_open_transaction(store: ServerStore, own: Own) -> None:
+    await own.begin()
+    await store.insert([[new_job("a", unique_key="mine")]], connection=own.connection)
 
+    began = time.monotonic()
     busy, free = await store.insert([[new_job("b", unique_key="mine")], [new_job("c")]])
     assert isinstance(busy, Refusal)
     assert busy.busy
     assert not isinstance(free, Refusal)
+    assert time.monotonic() - began < 1, "no one waited"
 
     alone = asyncio.ensure_future(enqueue(store, new_job("b", unique_key="mine")))
     await asyncio.sleep(0.2)
     assert not alone.done()
-    await transaction.commit()
+    await own.commit()
     [duplicate] = await alone
     assert (duplicate.id, duplicate.was_duplicate) == ("a", True)
 
@@ -226,16 +226,16 @@ async def test_an_enqueue_waits_alone_for_another_s_open_transaction(
 
 
 @pytest.mark.slow
-async def test_no_deadlock_reaches_anyone(url: str) -> None:
+async def test_no_deadlock_reaches_anyone(kind: Kind, url: str) -> None:
     """All verbs on the same rows, in opposite orders, from many sessions."""
-    stores = [PostgresStore(f"{url}?pool=4", Clock()) for _ in range(3)]
+    stores = [kind.store(f"{url}?pool=4", Clock()) for _ in range(3)]
     drafts = new_jobs(40, max_attempts=1000, keep=0.01)
     names = ids(drafts)
     keyed = [[new_job(idempotency_key=f"{turn}-{n}") for n in range(20)] for turn in range(10)]
     await enqueue(stores[0], *drafts)
     end = asyncio.get_running_loop().time() + 4
 
-    async def settle_and_extend(store: PostgresStore, step: int) -> int:
+    async def settle_and_extend(store: ServerStore, step: int) -> int:
         ended = 0
         while asyncio.get_running_loop().time() < end:
             jobs = (await claim(store, limit=25, lease=0.001))[::step]
@@ -247,7 +247,7 @@ async def test_no_deadlock_reaches_anyone(url: str) -> None:
             await enqueue(store, *(new_job(id, max_attempts=1000, keep=0.01) for id in names[::step]))
         return ended
 
-    async def operate(store: PostgresStore, step: int) -> int:
+    async def operate(store: ServerStore, step: int) -> int:
         while asyncio.get_running_loop().time() < end:
             late = (await store.expired(100))[::step]
             await store.write([transitions.expire(job, store._clock.random) for job in late])
@@ -256,7 +256,7 @@ async def test_no_deadlock_reaches_anyone(url: str) -> None:
             await store.prune(100)
         return 0
 
-    async def name(store: PostgresStore, step: int) -> int:
+    async def name(store: ServerStore, step: int) -> int:
         for group in keyed:
             await store.insert([group[::step]])
         return 0
@@ -273,13 +273,13 @@ async def test_no_deadlock_reaches_anyone(url: str) -> None:
 # Callers who give up
 
 
-async def test_a_cancelled_claim_leaves_nothing_behind(url: str) -> None:
-    store = PostgresStore(f"{url}?pool=1", Clock())
-    await enqueue(store, *new_jobs(300))
+async def test_a_cancelled_claim_leaves_nothing_behind(kind: Kind, url: str) -> None:
+    store = kind.store(f"{url}?pool=1", Clock())
+    await enqueue(store, *new_jobs(400))
     taken: set[str] = set()
-    for n in range(30):
+    for pause in [0.0002 * (n % 10) for n in range(30)] + [0.0004 * (n % 20) for n in range(40)]:
         running = asyncio.ensure_future(claim(store, limit=3))
-        await asyncio.sleep(0.0002 * (n % 10))
+        await asyncio.sleep(pause)
         running.cancel()
         for job in await asyncio.gather(running, return_exceptions=True):
             taken.update(() if isinstance(job, BaseException) else ids(job))
@@ -292,15 +292,32 @@ async def test_a_cancelled_claim_leaves_nothing_behind(url: str) -> None:
     await store.close()
 
 
+async def test_a_cancelled_claim_rolls_back_or_commits_whole(kind: Kind, url: str, own: Own) -> None:
+    """What was leased to no one is leased, and logged, all the same; or nothing has happened at all."""
+    store = kind.store(f"{url}?pool=1", Clock())
+    await enqueue(store, *new_jobs(60))
+    for n in range(20):
+        running = asyncio.ensure_future(claim(store, limit=3))
+        await asyncio.sleep(0.0005 * n)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    await claim(store, limit=1)
+    claimed = await own.value("SELECT count(*) FROM dibs_job WHERE status = 'claimed' AND fence = 1 AND events = 2")
+
+    assert await own.value("SELECT count(*) FROM dibs_event WHERE event = 'claimed'") == claimed
+    assert claimed + await own.value("SELECT count(*) FROM dibs_job WHERE status = 'pending' AND fence = 0") == 60
+    await store.close()
+
+
 async def test_a_place_that_is_known_to_be_empty_is_forgotten_after_a_second(
-    store: PostgresStore, url: str, clock: FakeClock
+    kind: Kind, store: ServerStore, url: str, clock: FakeClock
 ) -> None:
     """A job that comes back on another machine lies behind the place that this one remembers."""
     await enqueue(store, *(new_job(id) for id in "abc"))
     clock.advance(10)
     first = await claim_one(store)
     await claim_one(store)
-    other = PostgresStore(url, clock)
+    other = kind.store(url, clock)
     await settle(other, transitions.release(first.ref))
     await other.close()
 
