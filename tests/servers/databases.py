@@ -54,7 +54,7 @@ async def _empty(url: str) -> None:
         "SET lock_timeout = '5s'; "
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'; "
-        f"TRUNCATE {_TABLES} RESTART IDENTITY; SELECT setval('dibs_clock', 0)"
+        f"TRUNCATE {_TABLES}, dibs_name RESTART IDENTITY; SELECT setval('dibs_clock', 0)"
     )
     await connection.close()
 

@@ -27,6 +27,7 @@ SELECT lane, due + n * $2::bigint, due + n * $2::bigint, created, updated, lease
   CASE $3 WHEN 'completed' THEN updated END, CASE $3 WHEN 'completed' THEN updated + kept + n END
 FROM (SELECT * FROM dibs_job ORDER BY seq LIMIT 1) AS pattern, generate_series(1, $1::integer) AS n
 """
+NAMES = "INSERT INTO dibs_name (id, job) SELECT id, seq FROM dibs_job WHERE id LIKE 'more-%'"
 EVENTS = """
 INSERT INTO dibs_event (job, n, event, before, after, worker_id, fence, attempts, due, lease_expires, at)
 SELECT seq, 2 + step, (ARRAY['claimed', 'completed'])[1 + step], (ARRAY['pending', 'claimed'])[1 + step],
@@ -52,6 +53,7 @@ async def fill(_run: Run, store: Store, url: str, stock: Stock) -> None:
             1 if shape.name == "scheduled" else 0,
             "completed" if shape.name == "finished" else "pending",
         )
+        await connection.execute(NAMES)
         if shape.name == "finished":
             await connection.execute(EVENTS)
         if shape.name != "pending":  # there it is the head of the backlog that is claimed

@@ -22,11 +22,11 @@ HOT: dict[str, tuple[list[Any], set[str]]] = {
         {"dibs_job_pending", "dibs_job_pkey", "dibs_job_leases", "dibs_lane_pkey|dibs_lane_name", "dibs_document_pkey"},
     ),
     "claim_take": ([None, [1], "w", "t", None], {"dibs_job_pkey", "dibs_lane_pkey"}),
-    "claim_pick_one": ([None, None, None, 1, "1"], {"dibs_job_id", "dibs_lane_pkey"}),
+    "claim_pick_one": ([None, None, None, 1, "1"], {"dibs_name_pkey", "dibs_job_pkey", "dibs_lane_pkey"}),
     "claim_pick_oldest": ([None, None, None, 1, 10], {"dibs_job_pending"}),
-    "complete": ([None, ["1"], [1], ["t"], [b""]], {"dibs_job_id", "dibs_job_pkey"}),
-    "extend": ([None, ["1"], [1], ["t"], [0.5], ["n"]], {"dibs_job_id", "dibs_job_pkey"}),
-    "write_find": ([None, ["1"]], {"dibs_job_id", "dibs_lane_pkey"}),
+    "complete": ([None, ["1"], [1], ["t"], [b""]], {"dibs_name_pkey", "dibs_job_pkey"}),
+    "extend": ([None, ["1"], [1], ["t"], [0.5], ["n"]], {"dibs_name_pkey", "dibs_job_pkey"}),
+    "write_find": ([None, ["1"]], {"dibs_name_pkey", "dibs_job_pkey", "dibs_lane_pkey"}),
     "write_job": ([[1], ["x"], [1], [1], [1], [1], ["x"], [1], [1], [0.5], ["x"], [b""], [b""]], {"dibs_job_pkey"}),
     "expired": ([None, 100], {"dibs_job_leases", "dibs_job_pkey", "dibs_lane_pkey"}),
     "prune_find": ([0, 100], {"dibs_job_finished", "dibs_lane_pkey|dibs_lane_name"}),
@@ -34,14 +34,14 @@ HOT: dict[str, tuple[list[Any], set[str]]] = {
         [None, None, None, 1, *NO_PLACES],
         {"dibs_job_pending", "dibs_lane_pkey|dibs_lane_name", "dibs_document_pkey"},
     ),
-    "job_by_id": ([["1"]], {"dibs_job_id", "dibs_lane_pkey"}),
+    "job_by_id": ([["1"]], {"dibs_name_pkey", "dibs_job_pkey", "dibs_lane_pkey"}),
     "log_page": ([[1]], {"dibs_job_pkey", "dibs_event_pkey"}),
     "document_put": ([None, "n", b"", None], set()),
     "insert_named": (
         [["1"], ["k"], ["u"]],
-        {"dibs_job_id", "dibs_job_idempotency_key", "dibs_job_unique_key", "dibs_lane_pkey"},
+        {"dibs_name_pkey", "dibs_job_idempotency_key", "dibs_job_unique_key", "dibs_lane_pkey"},
     ),
-    "remove_job": ([[1], ["t"], [1]], {"dibs_job_pkey", "dibs_event_pkey", "dibs_tag_pkey"}),
+    "remove_job": ([[1], ["t"], [1]], {"dibs_job_pkey", "dibs_name_pkey", "dibs_event_pkey", "dibs_tag_pkey"}),
     "tombstone_prune": ([0, 100], {"dibs_tombstone_at", "dibs_tombstone_pkey"}),
 }
 
@@ -81,6 +81,7 @@ async def connection(url: str, request: pytest.FixtureRequest) -> AsyncIterator[
           (ARRAY['pending', 'claimed', 'completed', 'failed'])[1 + n % 4],
           CASE WHEN n % 4 >= 2 THEN n END, CASE WHEN n % 4 = 1 THEN n END, 1, 't'
         FROM generate_series(1, {MANY}) AS n;
+        INSERT INTO dibs_name (id, job) SELECT id, seq FROM dibs_job;
         INSERT INTO dibs_event (job, n, event, at, due, fence, attempts)
         SELECT n, 2, 'claimed', n, n, 1, 0 FROM generate_series(1, {MANY}) AS n;
         """)

@@ -66,7 +66,6 @@ CREATE TABLE dibs_job (
 CREATE INDEX dibs_job_batch ON dibs_job USING btree (batch_id, seq) WHERE (batch_id IS NOT NULL);
 CREATE INDEX dibs_job_failed ON dibs_job USING btree (seq) WHERE (status = 'failed'::text);
 CREATE INDEX dibs_job_finished ON dibs_job USING btree (lane, status, expires) WHERE (expires IS NOT NULL);
-CREATE UNIQUE INDEX dibs_job_id ON dibs_job USING btree (id);
 CREATE UNIQUE INDEX dibs_job_idempotency_key ON dibs_job USING btree (idempotency_key) WHERE (idempotency_key IS NOT NULL);
 CREATE INDEX dibs_job_leases ON dibs_job USING btree (lease_expires, lane) WHERE (status = 'claimed'::text);
 CREATE INDEX dibs_job_pending ON dibs_job USING btree (lane, due, seq) WHERE (status = 'pending'::text);
@@ -88,6 +87,12 @@ CREATE TABLE dibs_migration (
   at timestamp with time zone NOT NULL DEFAULT now()
 );
 CREATE UNIQUE INDEX dibs_migration_pkey ON dibs_migration USING btree (version);
+
+CREATE TABLE dibs_name (
+  id text COLLATE "C" NOT NULL,
+  job bigint NOT NULL
+);
+CREATE UNIQUE INDEX dibs_name_pkey ON dibs_name USING btree (id);
 
 CREATE TABLE dibs_tag (
   tag text COLLATE "C" NOT NULL,

@@ -55,7 +55,6 @@ CREATE TABLE dibs_job (
   autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1
 );
 
-CREATE UNIQUE INDEX dibs_job_id ON dibs_job (id);
 CREATE INDEX dibs_job_pending ON dibs_job (lane, due, seq) WHERE status = 'pending';
 CREATE INDEX dibs_job_leases ON dibs_job (lease_expires, lane) WHERE status = 'claimed';
 CREATE INDEX dibs_job_finished ON dibs_job (lane, status, expires) WHERE expires IS NOT NULL;
@@ -63,6 +62,13 @@ CREATE INDEX dibs_job_failed ON dibs_job (seq) WHERE status = 'failed';
 CREATE INDEX dibs_job_batch ON dibs_job (batch_id, seq) WHERE batch_id IS NOT NULL;
 CREATE UNIQUE INDEX dibs_job_idempotency_key ON dibs_job (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE UNIQUE INDEX dibs_job_unique_key ON dibs_job (unique_key) WHERE unique_key IS NOT NULL AND expires IS NULL;
+
+-- Which job has an id. Apart from the job, whose row is written anew, with all its index entries, each time something
+-- happens to it; an id stays what it is.
+CREATE TABLE dibs_name (
+  id  text COLLATE "C" PRIMARY KEY,
+  job bigint NOT NULL
+);
 
 -- A job as the domain knows it, in the order that rows.py reads it.
 CREATE VIEW dibs_whole AS

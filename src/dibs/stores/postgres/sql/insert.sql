@@ -1,6 +1,6 @@
 -- insert.sql: new jobs, all or none: none if a name is taken, or a lane is gone.
 -- Race: one name, two enqueues: a name that another transaction has not committed yet is waited for, for $2, and the unique
---   indexes hold. A lane that is being removed: FOR KEY SHARE, as a foreign key would. Index: dibs_job_id,
+--   indexes hold. A lane that is being removed: FOR KEY SHARE, as a foreign key would. Index: dibs_name_pkey,
 --   dibs_job_idempotency_key, dibs_job_unique_key, the lane's primary key. Order: seq is the order in which they were given.
 WITH moment AS MATERIALIZED (
   SELECT set_config('lock_timeout', $2::text, true) AS patience,
@@ -23,14 +23,16 @@ WITH moment AS MATERIALIZED (
       ELSE greatest(moment.now + new.delay, new.scheduled) END AS at
   ) AS due
   WHERE (SELECT count(*) FROM lane) = cardinality($3::bigint[])
-    AND NOT EXISTS (SELECT FROM dibs_job AS job WHERE job.id = ANY ($5::text[]))
+    AND NOT EXISTS (SELECT FROM dibs_name AS name WHERE name.id = ANY ($5::text[]))
     AND NOT EXISTS (
       SELECT FROM dibs_job AS job WHERE job.idempotency_key IS NOT NULL AND job.idempotency_key = ANY ($11::text[]))
     AND NOT EXISTS (
       SELECT FROM dibs_job AS job
       WHERE job.unique_key IS NOT NULL AND job.expires IS NULL AND job.unique_key = ANY ($12::text[]))
   ORDER BY new.place
-  RETURNING seq
+  RETURNING seq, id
+), named AS (
+  INSERT INTO dibs_name (id, job) SELECT id, seq FROM added
 ), kept AS MATERIALIZED (
   SELECT setval('dibs_clock', greatest(moment.now, (SELECT last_value FROM dibs_clock))) AS at
   FROM moment WHERE EXISTS (SELECT FROM added)
