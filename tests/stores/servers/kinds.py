@@ -11,9 +11,14 @@ import asyncpg
 import psycopg
 
 from dibs.clock import Clock
-from dibs.stores.mysql import MysqlStore, address
+from dibs.stores.common.pool import Link
+from dibs.stores.mysql import MysqlStore
+from dibs.stores.mysql import address as mysql_address
+from dibs.stores.mysql import link as mysql_link
 from dibs.stores.mysql import migrate as mysql_migrate
 from dibs.stores.postgres import PostgresStore
+from dibs.stores.postgres import address as postgres_address
+from dibs.stores.postgres import link as postgres_link
 from dibs.stores.postgres import migrate as postgres_migrate
 from tests.servers import mariadb, postgres
 from tests.servers.databases import bare_mysql, bare_postgres, connect_mysql, empty_mysql, empty_postgres
@@ -66,6 +71,10 @@ class Kind(Protocol):
     async def connected(self, url: str) -> Own: ...
     def blocking(self, url: str) -> AbstractContextManager[Any]:
         """Connect with a driver that blocks, and commits when it is told to."""
+        ...
+
+    async def link(self, url: str) -> Link:
+        """Connect as a store does."""
         ...
 
     async def kill(self, own: Own, which: str) -> int:
@@ -138,6 +147,9 @@ class Postgres:
     def blocking(self, url: str) -> AbstractContextManager[Any]:
         return psycopg.connect(url)
 
+    async def link(self, url: str) -> Link:
+        return await postgres_link.connect(postgres_address.read(url))
+
     async def kill(self, own: Own, which: str) -> int:
         return len(await own.run(f"SELECT pg_terminate_backend(pid) FROM ({which}) AS found"))
 
@@ -185,7 +197,7 @@ class MysqlOwn:
 
 
 async def connected(url: str, **options: Any) -> MysqlOwn:
-    read = address.read(url)
+    read = mysql_address.read(url)
     return MysqlOwn(
         await asyncmy.connect(
             host=read.host, port=read.port, user=read.user, password=read.password, database=read.database, **options
@@ -219,6 +231,9 @@ class Mariadb:
     def blocking(self, url: str) -> AbstractContextManager[Any]:
         connection: AbstractContextManager[Any] = connect_mysql(url, autocommit=False)
         return connection
+
+    async def link(self, url: str) -> Link:
+        return await mysql_link.Link.connect(mysql_address.read(url))
 
     async def kill(self, own: Own, which: str) -> int:
         found = await own.run(which)
