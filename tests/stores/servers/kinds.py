@@ -59,6 +59,12 @@ class Kind(Protocol):
     """What lists those of them that wait for a table."""
     set_ahead: str
     """What sets the store's clock to a time."""
+    begins: bytes
+    """What is sent for a transaction of several statements before it commits; once its statements are prepared."""
+    commits: bytes
+    """What is sent to commit one."""
+    commits_one: bytes
+    """The same, for what may be done in one statement; empty: the statement is all that is sent."""
 
     @property
     def steps(self) -> list[str]:
@@ -127,6 +133,7 @@ class Postgres:
       WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'dibs'"""
     blocked = ours + " AND wait_event_type = 'Lock'"
     set_ahead = "SELECT setval('dibs_clock', {})"
+    begins, commits, commits_one = b"__asyncpg", b"COMMIT", b""
 
     @property
     def steps(self) -> list[str]:
@@ -211,6 +218,7 @@ class Mariadb:
     ours = "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
     blocked = ours + " AND state LIKE 'Waiting for table%'"
     set_ahead = "UPDATE dibs_clock SET at = {} WHERE slot = 7"
+    begins, commits, commits_one = b"START TRANSACTION", b";\nCOMMIT", b";\nCOMMIT"
 
     @property
     def steps(self) -> list[str]:
