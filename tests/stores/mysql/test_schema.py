@@ -1,4 +1,4 @@
-"""The schema: made by ``migrate`` alone, once, by whoever comes first, and from wherever the last one was cut."""
+"""A migration that was cut, and URLs. What holds of the schema on any server is in ``tests/stores/servers``."""
 
 import subprocess
 import sys

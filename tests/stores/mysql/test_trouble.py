@@ -9,8 +9,7 @@ from dibs.clock import Clock
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Extension, Outcome
 from dibs.store import Refusal
-from dibs.stores.mysql import MysqlStore, address
-from dibs.stores.mysql.link import Link
+from dibs.stores.mysql import MysqlStore
 from dibs.testing.conformance.builders import (
     claim,
     enqueue,
@@ -21,9 +20,6 @@ from dibs.testing.conformance.builders import (
 from tests.servers import mariadb
 from tests.servers.databases import connect_mysql
 from tests.stores.mysql.conftest import Own
-from tests.stores.servers.kinds import Mariadb
-
-OURS = Mariadb.ours
 
 
 async def test_the_server_s_clock_rules_whatever_the_time_zone(real: MysqlStore, own: Own) -> None:
@@ -96,22 +92,3 @@ async def test_a_deadlock_is_tried_again_and_told_to_no_one(real: MysqlStore, ow
         answers = await asyncio.gather(*(real.insert([group]) for group in groups))
         jobs = [job for [answer] in answers if not isinstance(answer, Refusal) for job in answer]
         assert (len(jobs), len({job.id for job in jobs})) == (80, 10)
-
-
-async def test_a_connection_that_is_given_up_half_way_is_closed(url: str, own: Own) -> None:
-    before = await own.run(OURS)
-    for n in range(150):
-        connecting = asyncio.ensure_future(Link.connect(address.read(url)))
-        for _ in range(n % 30):
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.0001 * (n % 5))
-        connecting.cancel()
-        for link in await asyncio.gather(connecting, return_exceptions=True):
-            if isinstance(link, Link):
-                await link.close()
-
-    for _ in range(100):
-        if await own.run(OURS) == before:
-            break
-        await asyncio.sleep(0.02)
-    assert await own.run(OURS) == before

@@ -1,15 +1,13 @@
-"""The schema: made by ``migrate`` alone, once, by whoever comes first."""
+"""Schemas of one database, and URLs. What holds of the schema on any server is in ``tests/stores/servers``."""
 
 import asyncpg
 import pytest
 
 from dibs.clock import Clock
 from dibs.domain.errors import InvalidRequest
-from dibs.stores.postgres import PostgresStore, address, migrate
+from dibs.stores.postgres import PostgresStore, address
 from dibs.testing.conformance.builders import claim_one, enqueue, new_job
 from tests.servers.databases import bare_postgres
-
-STEPS = [step.name for step in migrate.steps()]
 
 
 @pytest.fixture

@@ -11,9 +11,14 @@ import asyncpg
 import psycopg
 
 from dibs.clock import Clock
-from dibs.stores.mysql import MysqlStore, address
+from dibs.stores.common.pool import Link
+from dibs.stores.mysql import MysqlStore
+from dibs.stores.mysql import address as mysql_address
+from dibs.stores.mysql import link as mysql_link
 from dibs.stores.mysql import migrate as mysql_migrate
 from dibs.stores.postgres import PostgresStore
+from dibs.stores.postgres import address as postgres_address
+from dibs.stores.postgres import link as postgres_link
 from dibs.stores.postgres import migrate as postgres_migrate
 from tests.servers import mariadb, postgres
 from tests.servers.databases import bare_mysql, bare_postgres, connect_mysql, empty_mysql, empty_postgres
@@ -54,6 +59,12 @@ class Kind(Protocol):
     """What lists those of them that wait for a table."""
     set_ahead: str
     """What sets the store's clock to a time."""
+    begins: bytes
+    """What is sent for a transaction of several statements before it commits; once its statements are prepared."""
+    commits: bytes
+    """What is sent to commit one."""
+    commits_one: bytes
+    """The same, for what may be done in one statement; empty: the statement is all that is sent."""
 
     @property
     def steps(self) -> list[str]:
@@ -66,6 +77,10 @@ class Kind(Protocol):
     async def connected(self, url: str) -> Own: ...
     def blocking(self, url: str) -> AbstractContextManager[Any]:
         """Connect with a driver that blocks, and commits when it is told to."""
+        ...
+
+    async def link(self, url: str) -> Link:
+        """Connect as a store does."""
         ...
 
     async def kill(self, own: Own, which: str) -> int:
@@ -118,6 +133,7 @@ class Postgres:
       WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'dibs'"""
     blocked = ours + " AND wait_event_type = 'Lock'"
     set_ahead = "SELECT setval('dibs_clock', {})"
+    begins, commits, commits_one = b"__asyncpg", b"COMMIT", b""
 
     @property
     def steps(self) -> list[str]:
@@ -137,6 +153,9 @@ class Postgres:
 
     def blocking(self, url: str) -> AbstractContextManager[Any]:
         return psycopg.connect(url)
+
+    async def link(self, url: str) -> Link:
+        return await postgres_link.connect(postgres_address.read(url))
 
     async def kill(self, own: Own, which: str) -> int:
         return len(await own.run(f"SELECT pg_terminate_backend(pid) FROM ({which}) AS found"))
@@ -185,7 +204,7 @@ class MysqlOwn:
 
 
 async def connected(url: str, **options: Any) -> MysqlOwn:
-    read = address.read(url)
+    read = mysql_address.read(url)
     return MysqlOwn(
         await asyncmy.connect(
             host=read.host, port=read.port, user=read.user, password=read.password, database=read.database, **options
@@ -199,6 +218,7 @@ class Mariadb:
     ours = "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
     blocked = ours + " AND state LIKE 'Waiting for table%'"
     set_ahead = "UPDATE dibs_clock SET at = {} WHERE slot = 7"
+    begins, commits, commits_one = b"START TRANSACTION", b";\nCOMMIT", b";\nCOMMIT"
 
     @property
     def steps(self) -> list[str]:
@@ -219,6 +239,9 @@ class Mariadb:
     def blocking(self, url: str) -> AbstractContextManager[Any]:
         connection: AbstractContextManager[Any] = connect_mysql(url, autocommit=False)
         return connection
+
+    async def link(self, url: str) -> Link:
+        return await mysql_link.Link.connect(mysql_address.read(url))
 
     async def kill(self, own: Own, which: str) -> int:
         found = await own.run(which)

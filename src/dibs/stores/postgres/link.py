@@ -65,14 +65,26 @@ async def connect(address: Address) -> Link:
         server_settings={"application_name": "dibs", **(_settings(address) if address.prepared else {})},
         connection_class=Link,
     )
+    # In a task of its own: its time limit cancels the task that it runs in, and a batcher's cannot be cancelled
+    # (test_a_server_that_does_not_answer_who_connects).
+    task: asyncio.Task[Link] = asyncio.get_running_loop().create_task(connecting)
     try:
-        # In a task of its own: its time limit cancels the task that it runs in, and a batcher's cannot be cancelled
-        # (test_a_server_that_does_not_answer_who_connects).
-        link: Link = await asyncio.get_running_loop().create_task(connecting)
+        link = await task
     except (*FAILURES, ValueError) as error:
         raise translate(error, address.name) from error
+    except asyncio.CancelledError:
+        # Race: connected in this very turn of the loop, and given up by the caller
+        # (test_a_connection_that_is_given_up_half_way_is_closed).
+        task.add_done_callback(_drop)
+        raise
     _keep_alive(link)
     return link
+
+
+def _drop(task: asyncio.Task[Link]) -> None:
+    """Cut what no one waits for any more."""
+    if not task.cancelled() and task.exception() is None:
+        task.result().terminate()
 
 
 def pool(address: Address) -> Pool[Link]:
