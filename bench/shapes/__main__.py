@@ -1,9 +1,10 @@
-"""``python -m bench.shapes [JOBS]``: update in place, against a hot table and a history, batch by batch in turns.
+"""``python -m bench.shapes [JOBS]``: update in place, and in a hot table with a history, batch by batch in turns.
 
-Both have what a job of dibs has: an id, a lane, a due time, a fence and token, a lease that can be sought by its end,
+All have what a job of dibs has: an id, a lane, a due time, a fence and token, a lease that can be sought by its end,
 a log of events, and finished jobs that can be sought by their end. No lease is extended and nothing is retried: this is
-about what the tables cost by themselves. Autovacuum is off. Once nothing is held, once a snapshot is held open from the
-start; and each once from the beginning, once from where the last claim ended.
+about what the tables cost by themselves. The shape that writes no log leaves it to the row: see ADR 8. Autovacuum is
+off. Once nothing is held, once a snapshot is held open from the start; and each once from the beginning, once from
+where the last claim ended.
 """
 
 from __future__ import annotations
@@ -32,10 +33,17 @@ class Subject:
     def __init__(self, shape: Shape, connection: asyncpg.Connection, *, cursor: bool) -> None:
         self.shape, self.connection, self.cursor = shape, connection, cursor
         self.place = (0, 0)
+        self.backend = 0
+        self.used = 0.0  # seconds of the server's processor
         self.claims: list[float] = []
         self.settles: list[float] = []
 
     async def step(self) -> None:
+        before = _cpu(self.backend)
+        await self._step()
+        self.used += _cpu(self.backend) - before
+
+    async def _step(self) -> None:
         began = time.perf_counter()
         rows = await self.connection.fetch(self.shape.claim, *self.place, BATCH)
         claimed = time.perf_counter()
@@ -56,7 +64,13 @@ class Subject:
         told = " ".join(f"{value:7.2f}" for value in fifths)
         rate = BATCH * len(self.claims) / (sum(self.claims) + sum(self.settles))
         name = f"{self.shape.name}{', from the last place' if self.cursor else ''}"
-        return f"| {about} | {name} | {told} | {1e3 * median(self.settles):.2f} | {rate:,.0f} |"
+        cost = 1e6 * self.used / (BATCH * len(self.claims))
+        return f"| {about} | {name} | {told} | {1e3 * median(self.settles):.2f} | {rate:,.0f} | {cost:.1f} |"
+
+
+def _cpu(backend: int) -> float:
+    """Say how long a server's process has run, in seconds. It says more than a clock where others use the machine."""
+    return int(Path(f"/proc/{backend}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
 
 
 async def compare(server: Postgres, jobs: int, *, held: bool) -> None:
@@ -70,7 +84,9 @@ async def compare(server: Postgres, jobs: int, *, held: bool) -> None:
         connection = await asyncpg.connect(url, server_settings=PLANS)
         await connection.execute(shape.schema)
         await connection.execute(shape.fill, jobs)
-        subjects.append(Subject(shape, connection, cursor=cursor))
+        subject = Subject(shape, connection, cursor=cursor)
+        subject.backend = await connection.fetchval("SELECT pg_backend_pid()")
+        subjects.append(subject)
         if held:
             holder = await asyncpg.connect(url)
             await holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -92,8 +108,10 @@ async def compare(server: Postgres, jobs: int, *, held: bool) -> None:
 async def main(jobs: int) -> None:
     with tempfile.TemporaryDirectory(prefix="dibs-shapes-") as folder, View() as view:
         async with serving(Run(Path(folder), view)) as server:
-            print("| | shape | claim of 100, p50 ms, by fifths of the run | settle, p50 ms | claim+settle a second |")
-            print("|---|---|---|---|---|")
+            print(
+                "| | shape | claim of 100, p50 ms, by fifths of the run | settle, p50 ms | claim+settle a second | µs a job |"
+            )
+            print("|---|---|---|---|---|---|")
             for held in (False, True):
                 await compare(server, jobs, held=held)
 

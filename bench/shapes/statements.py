@@ -1,4 +1,4 @@
-"""The statements of both shapes, as plain as they can be: one that claims, one that settles, each with its events."""
+"""The statements of each shape, as plain as they can be: one that claims, one that settles, each with its events."""
 
 from __future__ import annotations
 
@@ -117,4 +117,33 @@ HISTORY = Shape(
     """,
 )
 
-SHAPES = (IN_PLACE, HISTORY)
+NAMED = Shape(
+    "update in place, id apart, no log of what the row tells",
+    """
+    CREATE TABLE job (
+      seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text NOT NULL, lane bigint NOT NULL,
+      due bigint NOT NULL, status text NOT NULL, fence bigint NOT NULL DEFAULT 0, token text, worker text,
+      lease_expires bigint, expires bigint, params bytea NOT NULL, terms bytea NOT NULL, result bytea
+    ) WITH (autovacuum_enabled = off);
+    CREATE TABLE name (id text PRIMARY KEY, job bigint NOT NULL);
+    CREATE INDEX job_pending ON job (lane, due, seq) WHERE status = 'pending';
+    CREATE INDEX job_leases ON job (lease_expires) WHERE status = 'claimed';
+    CREATE INDEX job_finished ON job (lane, status, expires) WHERE expires IS NOT NULL;
+    """,
+    f"WITH added AS ({IN_PLACE.fill} RETURNING id, seq) INSERT INTO name SELECT id, seq FROM added",
+    """
+    WITH picked AS MATERIALIZED (
+      SELECT seq FROM job WHERE lane = 1 AND status = 'pending' AND (due, seq) >= ($1::bigint, $2::bigint)
+      ORDER BY due, seq LIMIT $3::integer FOR UPDATE SKIP LOCKED
+    )
+    UPDATE job SET status = 'claimed', fence = fence + 1, token = 'token', worker = 'worker', lease_expires = due + 30
+    FROM picked WHERE job.seq = picked.seq RETURNING job.id, job.due, job.seq, job.fence, job.params, job.terms
+    """,
+    """
+    UPDATE job SET status = 'completed', expires = due + 86400
+    FROM unnest($1::text[]) AS asked (id) JOIN name ON name.id = asked.id
+    WHERE job.seq = name.job AND job.status || '' = 'claimed' AND token = 'token' RETURNING seq
+    """,
+)
+
+SHAPES = (IN_PLACE, NAMED, HISTORY)
