@@ -108,7 +108,7 @@ async def compare(server: Postgres, jobs: int, *, held: bool) -> None:
 async def main(jobs: int) -> None:
     with tempfile.TemporaryDirectory(prefix="dibs-shapes-") as folder, View() as view:
         async with serving(Run(Path(folder), view)) as server:
-            print(f"| | shape | claim of {BATCH}, p50 ms, by fifths | settle, p50 ms | claim+settle a second | µs a job |")
+            print(f"| | shape | claim of {BATCH}, p50 ms, by fifths | settle, p50 ms | both, a second | µs a job |")
             print("|---|---|---|---|---|---|")
             for held in (False, True):
                 await compare(server, jobs, held=held)
