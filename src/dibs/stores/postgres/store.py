@@ -17,6 +17,7 @@ from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome
 from dibs.domain.retry import SECOND
 from dibs.store import Capabilities, Refusal, Written
+from dibs.stores.common.herald import Herald
 from dibs.stores.common.naming import Lanes, Overtaken, is_plain, keys
 from dibs.stores.common.places import Places
 from dibs.stores.common.waiting import Pace, Waiting
@@ -37,7 +38,7 @@ from dibs.stores.postgres.counting import Counter
 from dibs.stores.postgres.errors import AGAIN, FAILURES, translate
 from dibs.stores.postgres.pool import Pool
 from dibs.stores.postgres.site import Site, Time
-from dibs.stores.postgres.wake import POLL_SECONDS, TRUST_SECONDS, Herald
+from dibs.stores.postgres.wake import POLL_SECONDS, TRUST_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Sequence
