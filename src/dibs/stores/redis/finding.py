@@ -69,11 +69,12 @@ async def _indexed(site: Site, query: Query, index: bytes, step: int) -> AsyncIt
 
 
 async def _ordered(site: Site, query: Query, step: int) -> AsyncIterator[list[bytes]]:
-    low, high = "-inf", "+inf"
+    low, high = b"-", b"+"
     cursor = query.cursor
     while True:
         if cursor is not None:
-            low, high = (f"({cursor}", high) if query.oldest_first else (low, f"({cursor}")
+            place = b"(" + values.long(cursor)
+            low, high = (place, high) if query.oldest_first else (low, place)
         found = await site.run(_ORDER, low, high, int(not query.oldest_first), step)
         if found:
             yield found

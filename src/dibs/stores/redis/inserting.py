@@ -71,21 +71,37 @@ async def _insert(site: Site, drafts: Sequence[Draft]) -> int:
     """Insert new jobs; say when."""
     news = {(draft.queue, draft.task) for draft in drafts}
     hint = site.hint(news)
-    words: list[Any] = [site.told, hint]
-    terms = TermsWriter()
-    for draft in drafts:
-        indexes = values.indexed(draft.batch_id, draft.terms.tags)
-        words += (
-            draft.id, draft.idempotency_key or b"", draft.unique_key or b"",
-            values.lane(draft.queue, draft.task, draft.priority), values.left(draft.max_attempts),
-            draft.delay_us or 0, values.due(draft), values.settled(draft, terms), len(indexes), *indexes,
-        )  # fmt: skip
-    now = int(await site.run(_INSERT, *words))
+    now = int(await site.run(_INSERT, site.told, hint, *_words(drafts)))
     if now == 0:
         site.publish(hint)  # it may be about other jobs than these
         raise Overtaken
     site.tell(news)
     return now
+
+
+def _words(drafts: Sequence[Draft]) -> list[Any]:
+    """Say what is to be inserted; what many jobs have in common is said once."""
+    terms = TermsWriter()
+    sorts: dict[tuple[Any, ...], int] = {}
+    common: list[Any] = []
+    jobs: list[Any] = []
+    names: list[Any] = []
+    for number, draft in enumerate(drafts, 1):
+        key = (draft.queue, draft.task, draft.priority, draft.max_attempts, draft.delay_us, draft.scheduled_us)
+        sort = sorts.get(key)
+        if sort is None:
+            sort = sorts[key] = len(sorts) + 1
+            lane, left = values.lane(draft.queue, draft.task, draft.priority), values.left(draft.max_attempts)
+            common += (lane, left, draft.delay_us or 0, values.due(draft))
+        jobs += (draft.id, sort, values.settled(draft, terms))
+        if draft.idempotency_key is not None:
+            names += (number, b"k", draft.idempotency_key)
+        if draft.unique_key is not None:
+            names += (number, b"u", draft.unique_key)
+        if draft.batch_id is not None or draft.terms.tags:
+            for index in values.indexed(draft.batch_id, draft.terms.tags):
+                names += (number, b"i", index)
+    return [len(sorts), len(drafts), *common, *jobs, *names]
 
 
 async def _named(site: Site, group: Sequence[Draft]) -> Named:

@@ -11,7 +11,7 @@ KINDS = {
     "unique": "hash: unique key -> seq of the unfinished job that has it",
     "body": "hash: seq -> what never changes",
     "state": "hash: seq -> what does; nothing for a job that was never claimed nor cancelled",
-    "order": "sorted set: seq by seq",
+    "order": "sorted set by bytes: seq",
     "pending": "sorted set by bytes: queue, task, rank, due, seq, attempts left",
     "leases": "sorted set: seq and queue by the end of the lease",
     "done": "sorted set by bytes: queue, state, when it may go, seq",

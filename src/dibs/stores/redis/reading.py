@@ -107,7 +107,7 @@ async def audit(site: Site, cursor: str | None, limit: int) -> Audit:
 async def _audit_jobs(site: Site, after: int, limit: int) -> Audit:
     items: list[tuple[Job | None, list[Event]]] = []
     while len(items) < limit:
-        answer = iter(await site.run(_AUDIT, after, min(_AUDIT_STEP, limit - len(items)), MOST_BYTES))
+        answer = iter(await site.run(_AUDIT, values.long(after), min(_AUDIT_STEP, limit - len(items)), MOST_BYTES))
         before = len(items)
         for seq in answer:
             body, state, number = next(answer), next(answer), next(answer)

@@ -4,7 +4,7 @@
 -- Returns for each: seq, body, state, how many events follow, and those
 
 local most, bytes, answer = tonumber(ARGV[3]), 0, {}
-for _, seq in ipairs(redis.call('ZRANGEBYSCORE', ORDER, '(' .. ARGV[1], '+inf', 'LIMIT', 0, ARGV[2])) do
+for _, seq in ipairs(redis.call('ZRANGEBYLEX', ORDER, '(' .. ARGV[1], '+', 'LIMIT', 0, ARGV[2])) do
   if bytes > most then break end
   local body, state = redis.call('HGET', BODY, seq), redis.call('HGET', STATE, seq) or ''
   local number = state ~= '' and struct.unpack('>I4', state, 11) or 1

@@ -30,7 +30,7 @@ for at, state in ipairs(states) do
       local seq, queue = seqs[at], string.sub(state, 94, 93 + nqueue)
       local rest = from + nworker + ntoken
       unleased[#unleased + 1] = seq .. queue
-      ended[#ended + 1] = 0
+      ended[#ended + 1] = '0'
       ended[#ended + 1] = queue .. '\0d' .. struct.pack('>I8', now + keep) .. seq
       put[#put + 1] = seq
       put[#put + 1] = struct.pack(STATE_FIXED, 'd', 'D', fence, attempts + 1, events + 1, due, now, claimed, ends,

@@ -32,7 +32,7 @@ for at, state in ipairs(states) do
         told = ARGV[arg + 3] .. ARGV[arg + 4]
         progress, said = #ARGV[arg + 3], #ARGV[arg + 4]
       end
-      leased[#leased + 1] = ends
+      leased[#leased + 1] = digits(ends)
       leased[#leased + 1] = seqs[at] .. string.sub(state, 94, 93 + nqueue)
       put[#put + 1] = seqs[at]
       put[#put + 1] = struct.pack(STATE_FIXED, status, settled, fence, attempts, events, due, now, claimed, ends, length,

@@ -45,6 +45,7 @@ local function lease(picked, takers, now)
   local states = redis.call('HMGET', STATE, unpack(seqs, 1, number))
   local answer, removed, leased, put, logged = {}, {}, {}, {}, {}
   local who, left = 1, takers[1][4]
+  local written = {} -- lease ends as digits: most are alike
   for at = 1, number do
     local body, member, seq = bodies[at], picked[at], seqs[at]
     while left == 0 do
@@ -60,7 +61,8 @@ local function lease(picked, takers, now)
     local state = struct.pack(STATE_FIXED, 'c', '-', fence + 1, attempts, events + 1, due, now, now, ends, length, 0,
       0, keep, #worker, #token, queue, unique, progress, said, failed) .. names .. worker .. token .. rest
     removed[at] = member
-    leased[2 * at - 1], leased[2 * at] = ends, seq .. queue_of(member)
+    if not written[ends] then written[ends] = digits(ends) end
+    leased[2 * at - 1], leased[2 * at] = written[ends], seq .. queue_of(member)
     put[2 * at - 1], put[2 * at] = seq, state
     logged[2 * at - 1] = seq .. struct.pack('>I4', events + 1)
     logged[2 * at] = struct.pack(EVENT_FIXED, 'C', 'p', 'c', fence + 1, attempts, due, ends, now, #worker, 0) .. worker
