@@ -42,8 +42,8 @@ def main() -> int:
     report.show(run, console)
     if args.json:
         report.write_json(run, args.json)
-    if args.plot and (run.curves or run.rates or run.postgres_rates):
-        write_plot(run.curves, run.rates, args.plot, run.postgres_rates)
+    if args.plot and (run.curves or run.rates):
+        write_plot(run.curves, run.rates, args.plot)
     missed = [bar.name for bar in run.bars if not bar.held]
     if args.check and missed:
         print(f"bench: missed: {', '.join(missed)}", file=sys.stderr)

@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncmy
 
-from dibs.stores.mysql.address import Address
+from dibs.stores.mysql.address import Address, read
 
 SCHEMA = """
 CREATE TABLE job (
@@ -29,48 +29,43 @@ CLAIM = "UPDATE job SET status = 'claimed', worker = %s WHERE id IN %s"
 SETTLE = "UPDATE job SET status = 'completed', result = NULL WHERE id IN %s AND status = 'claimed' AND worker = %s"
 
 
-class Bare:
-    """A database with so many pending jobs."""
+async def drain(url: str, jobs: int, params: bytes, batch: int) -> tuple[float, list[object]]:
+    """Claim and settle so many; say how long it took, and which were claimed, in order."""
+    connection = await _filled(read(url), jobs, params)
+    claimed: list[object] = []
+    began = time.perf_counter()
+    async with connection.cursor() as cursor:
+        while True:
+            await cursor.execute(LOCK, (_now(), batch))
+            ids = tuple(row[0] for row in await cursor.fetchall())
+            if not ids:
+                await connection.rollback()
+                break
+            await cursor.execute(CLAIM, ("bench", ids))
+            await connection.commit()
+            await cursor.execute(SETTLE, (ids, "bench"))
+            await connection.commit()
+            claimed += ids
+    seconds = time.perf_counter() - began
+    await connection.ensure_closed()
+    return seconds, claimed
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
 
-    @classmethod
-    async def filled(cls, address: Address, jobs: int, params: bytes) -> Bare:
-        connection = await asyncmy.connect(
-            host=address.host,
-            port=address.port,
-            user=address.user,
-            password=address.password,
-            database=address.database,
-        )
-        now = _now()
-        async with connection.cursor() as cursor:
-            await cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            await cursor.execute(SCHEMA)
-            await cursor.executemany(INSERT, [(params, now)] * jobs)
-        await connection.commit()
-        return cls(connection)
-
-    async def drain(self, batch: int) -> tuple[float, list[int]]:
-        """Claim and settle all of them; say how long it took, and which jobs were claimed, in order."""
-        claimed: list[int] = []
-        began = time.perf_counter()
-        async with self._connection.cursor() as cursor:
-            while True:
-                await cursor.execute(LOCK, (_now(), batch))
-                ids = tuple(row[0] for row in await cursor.fetchall())
-                if not ids:
-                    await self._connection.rollback()
-                    return time.perf_counter() - began, claimed
-                await cursor.execute(CLAIM, ("bench", ids))
-                await self._connection.commit()
-                await cursor.execute(SETTLE, (ids, "bench"))
-                await self._connection.commit()
-                claimed += ids
-
-    async def close(self) -> None:
-        await self._connection.ensure_closed()
+async def _filled(address: Address, jobs: int, params: bytes) -> Any:
+    connection = await asyncmy.connect(
+        host=address.host,
+        port=address.port,
+        user=address.user,
+        password=address.password,
+        database=address.database,
+    )
+    now = _now()
+    async with connection.cursor() as cursor:
+        await cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        await cursor.execute(SCHEMA)
+        await cursor.executemany(INSERT, [(params, now)] * jobs)
+    await connection.commit()
+    return connection
 
 
 def _now() -> int:

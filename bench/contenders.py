@@ -60,6 +60,36 @@ POSTGRES_PEERS = (
     Contender("procrastinate", "bench.peers.procrastinate", "procrastinate", store="postgres", share=0.05),
 )
 
+OURS_REDIS = OURS._replace(store="redis")
+REDIS_PEERS = (
+    Contender("huey", "bench.peers.huey_redis", "huey", store="redis", batch=False),
+    Contender("taskiq", "bench.peers.taskiq", "taskiq", store="redis"),
+    # These are slower, and as fast with some thousands as with twenty.
+    Contender("dramatiq", "bench.peers.dramatiq", "dramatiq", store="redis", batch=False, share=0.5),
+    Contender("saq", "bench.peers.saq_redis", "saq", store="redis", share=0.5),
+    Contender("arq", "bench.peers.arq", "arq", store="redis", share=0.5),
+    Contender("streaq", "bench.peers.streaq", "streaq", store="redis", share=0.25),
+    Contender("celery", "bench.peers.celery", "celery", store="redis", batch=False, share=0.25),
+    Contender("rq", "bench.peers.rq", "rq", store="redis", share=0.05),
+)
+
+
+class Field(NamedTuple):
+    """Who is measured beside whom, on one kind of store."""
+
+    title: str
+    ours: Contender
+    peers: tuple[Contender, ...]
+
+    @property
+    def everyone(self) -> tuple[Contender, ...]:
+        return (self.ours, *self.peers)
+
+
+ON_SQLITE = Field("SQLite", OURS, PEERS)
+ON_POSTGRES = Field("PostgreSQL", OURS_POSTGRES, POSTGRES_PEERS)
+ON_REDIS = Field("Redis", OURS_REDIS, REDIS_PEERS)
+
 Home = Callable[[Run], AbstractAsyncContextManager[Path]]
 
 
@@ -92,10 +122,15 @@ async def drain(run: Run, contender: Contender, jobs: int, home: Home = files) -
         await contender.ask("batch" if contender.batch else "single", folder, jobs)
         done = await contender.ask("work", folder, jobs)
         prove_numbers(run, contender, done["numbers"], done["left"], jobs)
-        if contender.module == OURS.module:
-            async with opened(contender.store, folder) as store:
-                await prove_log(run, store, contender.name, jobs)
+        await prove_own(run, contender, folder, jobs)
     return Drained((jobs - 1) / (done["last"] - done["first"]), jobs / (done["emptied"] - done["first"]))
+
+
+async def prove_own(run: Run, contender: Contender, folder: Path, jobs: int) -> None:
+    """If it is dibs, its log tells the same."""
+    if contender.module == OURS.module:
+        async with opened(contender.store, folder) as store:
+            await prove_log(run, store, contender.name, jobs)
 
 
 def prove_numbers(run: Run, contender: Contender, numbers: list[int], left: int, jobs: int) -> None:

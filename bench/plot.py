@@ -1,4 +1,4 @@
-"""An SVG, drawn by hand: a panel with the rates of ours and the peers, and one for each store with its claim cost.
+"""An SVG, drawn by hand: a panel for each store with the rates of ours and the peers, and one with its claim cost.
 
 Claim cost is drawn against what is stored, one line for each shape.
 """
@@ -23,10 +23,9 @@ Curves = dict[str, dict[str, list[tuple[int, float]]]]
 Rates = dict[str, list[float]]
 
 
-def write_plot(curves: Curves, rates: Rates, path: Path, on_postgres: Rates | None = None) -> None:
+def write_plot(curves: Curves, rates: dict[str, Rates], path: Path) -> None:
     """Write the file; the value axis begins at zero, so that flat looks flat and steep looks steep."""
-    panels = ["".join(_bars(rates, "jobs a second"))] if rates else []
-    panels += ["".join(_bars(on_postgres, "on PostgreSQL"))] if on_postgres else []
+    panels = ["".join(_bars(found, f"jobs a second on {store}")) for store, found in rates.items()]
     legend = f'<g transform="translate({WIDTH * len(panels)},0)">{"".join(_legend(curves))}</g>' if curves else ""
     panels += ["".join(_panel(store, lines)) for store, lines in curves.items()]
     width, height = WIDTH * len(panels), HEIGHT + 26

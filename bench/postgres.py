@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
-from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -33,9 +32,10 @@ SETTINGS = {
 class Postgres:
     """A running server."""
 
-    def __init__(self, run: Run, server: postgres.Server, version: str) -> None:
-        self._run, self._server = run, server
-        self.version = version
+    store = "postgres"
+
+    def __init__(self, server: postgres.Server) -> None:
+        self._server = server
         self._numbers = count()
 
     @asynccontextmanager
@@ -51,14 +51,6 @@ class Postgres:
             yield url
         finally:
             await self._execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-
-    @asynccontextmanager
-    async def folder(self) -> AsyncIterator[Path]:
-        """The folder that a contender's program is given: it holds the URL of an empty database."""
-        async with self.database() as url:
-            with self._run.fresh() as folder:
-                (folder / "url").write_text(url, encoding="utf-8")
-                yield folder
 
     async def _execute(self, *statements: str) -> None:
         connection = await asyncpg.connect(self._server.url)
@@ -79,4 +71,4 @@ async def serving(run: Run) -> AsyncIterator[Postgres]:
         about = f"PostgreSQL {version}: fsync, synchronous_commit and full_page_writes on"
         if about not in run.notes:
             run.notes.append(about)
-        yield Postgres(run, server, version)
+        yield Postgres(server)

@@ -93,8 +93,7 @@ class Run:
     profile: bool = False
     figures: list[Figure] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
-    rates: dict[str, list[float]] = field(default_factory=dict)
-    postgres_rates: dict[str, list[float]] = field(default_factory=dict)
+    rates: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # of one worker process, by kind of store
     curves: dict[str, dict[str, list[tuple[int, float]]]] = field(default_factory=dict)
     profiles: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)

@@ -28,8 +28,9 @@ KEEP = Retention().keep(keyed=False)
 
 
 def url_of(store: str, folder: Path) -> str:
-    if store == "postgres":
-        return (folder / "url").read_text(encoding="utf-8")
+    given = folder / "url"  # of a database on a server
+    if given.exists():
+        return given.read_text(encoding="utf-8")
     return "memory://" if store == "memory" else f"sqlite:///{folder / 'jobs.db'}"
 
 

@@ -19,6 +19,12 @@ from bench.cases.postgres import idle as postgres_idle
 from bench.cases.postgres import pickup as postgres_pickup
 from bench.cases.postgres import snapshot as postgres_snapshot
 from bench.cases.postgres.end_to_end import postgres
+from bench.cases.redis import batch as redis_batch
+from bench.cases.redis import enqueue as redis_enqueue
+from bench.cases.redis import flat as redis_flat
+from bench.cases.redis import pickup as redis_pickup
+from bench.cases.redis import scripts as redis_scripts
+from bench.cases.redis.end_to_end import redis
 from bench.run import Run
 
 
@@ -43,4 +49,10 @@ CASES = (
     Case("postgres-idle", "what fifty idle workers ask of PostgreSQL", postgres_idle.idle),
     Case("postgres-flat", "what a claim costs on PostgreSQL with a long backlog or history", postgres_flat.flat),
     Case("postgres-snapshot", "what it costs there while a snapshot is held open", postgres_snapshot.snapshot),
+    Case("redis", "end to end on Redis, beside the peers there", redis),
+    Case("redis-batch", "claim and settle on Redis, beside bare scripts", redis_batch.batch),
+    Case("redis-enqueue", "enqueue on Redis, one at a time and in batches, beside the peers", redis_enqueue.enqueue),
+    Case("redis-pickup", "from another process through Redis, beside the peers", redis_pickup.pickup),
+    Case("redis-flat", "what a claim costs on Redis with a long backlog, and a job's memory", redis_flat.flat),
+    Case("redis-scripts", "how long a script holds Redis up", redis_scripts.scripts),
 )

@@ -8,11 +8,12 @@ import io
 import pstats
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from statistics import median
 
 from bench.bare import Bare, syncs
+from bench.places import Files, Place
 from bench.run import Broken, Run, in_turns, ratios
 from bench.subjects import (
     PARAMS_JSON,
@@ -22,6 +23,7 @@ from bench.subjects import (
     draft,
     insert,
     opened,
+    opened_at,
     prove_log,
     prove_once,
     request,
@@ -38,6 +40,7 @@ SLOW_DISK = 2_000
 
 
 async def batch(run: Run) -> None:
+    sqlite = Files(run, "sqlite")
     for size in BATCHES:
         jobs = run.size({100: 20_000, 10: 6_000, 1: 1_500}[size], {100: 5_000, 10: 1_500, 1: 400}[size])
         values = await in_turns(
@@ -45,12 +48,12 @@ async def batch(run: Run) -> None:
             f"batches of {size}",
             run.size(7, 3),
             {
-                "dibs broker, sqlite": partial(ours, run, "sqlite", ahead, jobs, size),
-                "dibs broker, sqlite, one after the other": partial(ours, run, "sqlite", through_broker, jobs, size),
-                "dibs broker, sqlite, two claimers": partial(ours, run, "sqlite", _two, jobs, size),
+                "dibs broker, sqlite": partial(ours, run, sqlite, ahead, jobs, size),
+                "dibs broker, sqlite, one after the other": partial(ours, run, sqlite, through_broker, jobs, size),
+                "dibs broker, sqlite, two claimers": partial(ours, run, sqlite, _two, jobs, size),
                 "bare apsw": partial(_bare, run, jobs, size),
-                "dibs store, sqlite": partial(ours, run, "sqlite", through_store, jobs, size),
-                "dibs broker, memory": partial(ours, run, "memory", through_broker, jobs, size),
+                "dibs store, sqlite": partial(ours, run, sqlite, through_store, jobs, size),
+                "dibs broker, memory": partial(ours, run, Files(run, "memory"), through_broker, jobs, size),
                 "this disk": partial(_disk, run),
             },
         )
@@ -85,6 +88,11 @@ async def _bare(run: Run, jobs: int, size: int) -> float:
         bare = Bare(folder / "bare.db", jobs, PARAMS_JSON)
         seconds, claimed = bare.drain(size)
         bare.close()
+    return rate_of(jobs, seconds, claimed)
+
+
+def rate_of(jobs: int, seconds: float, claimed: Sequence[object]) -> float:
+    """What a bare loop reached, if it claimed each job once."""
     if len(claimed) != jobs or len(set(claimed)) != jobs:
         raise Broken(f"the bare loop claimed {len(claimed)} of {jobs} jobs")
     return jobs / seconds
@@ -93,16 +101,15 @@ async def _bare(run: Run, jobs: int, size: int) -> float:
 Drain = Callable[[Store, int, list[str]], Awaitable[None]]
 
 
-async def ours(run: Run, store: str, drain: Drain, jobs: int, size: int) -> float:
-    with run.fresh() as folder:
-        async with opened(store, folder) as subject:
-            await _insert(subject, jobs)
-            claimed: list[str] = []
-            began = time.perf_counter()
-            await drain(subject, size, claimed)
-            seconds = time.perf_counter() - began
-            prove_once(run, claimed, jobs)
-            await prove_log(run, subject, "batches", jobs)
+async def ours(run: Run, place: Place, drain: Drain, jobs: int, size: int) -> float:
+    async with place.database(migrated=True) as url, opened_at(url) as subject:
+        await _insert(subject, jobs)
+        claimed: list[str] = []
+        began = time.perf_counter()
+        await drain(subject, size, claimed)
+        seconds = time.perf_counter() - began
+        prove_once(run, claimed, jobs)
+        await prove_log(run, subject, "batches", jobs)
     return jobs / seconds
 
 

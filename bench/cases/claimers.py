@@ -7,8 +7,9 @@ import time
 from functools import partial
 
 import dibs
+from bench.places import Files, Place
 from bench.run import Run, in_turns
-from bench.subjects import PARAMS, STORES, prove_app, prove_once, url_of
+from bench.subjects import PARAMS, STORES, prove_app, prove_once
 
 CLAIMERS = 10
 SEED = 100
@@ -21,7 +22,7 @@ async def claimers(run: Run) -> None:
         run.view,
         "ten claimers",
         run.size(5, 3),
-        {store: partial(_turn, run, store, jobs) for store in STORES},
+        {store: partial(turn, run, Files(run, store), jobs) for store in STORES},
     )
     for store in STORES:
         run.figure("ten-claimers", f"dibs {store}", "claim+complete", "/s", values[store])
@@ -34,21 +35,20 @@ async def claimers(run: Run) -> None:
     )
 
 
-async def _turn(run: Run, store: str, jobs: int) -> float:
-    with run.fresh() as folder:
-        async with dibs.App(url_of(store, folder)) as app:
-            for start in range(0, jobs, 1000):
-                await app.enqueue_many([dibs.NewJob("noop", PARAMS) for _ in range(min(1000, jobs - start))])
-            claimed: list[str] = []
+async def turn(run: Run, place: Place, jobs: int) -> float:
+    async with place.database(migrated=True) as url, dibs.App(url) as app:
+        for start in range(0, jobs, 1000):
+            await app.enqueue_many([dibs.NewJob("noop", PARAMS) for _ in range(min(1000, jobs - start))])
+        claimed: list[str] = []
 
-            async def work(number: int) -> None:
-                while claim := await app.claim(f"worker-{number}"):
-                    claimed.append(claim.id)
-                    await claim.complete()
+        async def work(number: int) -> None:
+            while claim := await app.claim(f"worker-{number}"):
+                claimed.append(claim.id)
+                await claim.complete()
 
-            began = time.perf_counter()
-            await asyncio.gather(*(work(number) for number in range(CLAIMERS)))
-            seconds = time.perf_counter() - began
-            prove_once(run, claimed, jobs)
-            await prove_app(app, jobs)
+        began = time.perf_counter()
+        await asyncio.gather(*(work(number) for number in range(CLAIMERS)))
+        seconds = time.perf_counter() - began
+        prove_once(run, claimed, jobs)
+        await prove_app(app, jobs)
     return jobs / seconds

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from bench.cases.batch import ahead, ours
-from bench.contenders import OURS, PEERS, Contender, Drained, drain, introduce
+from bench.contenders import ON_SQLITE, Contender, Drained, Field, drain, introduce
+from bench.places import Files
 from bench.run import Run, best, in_turns, ratios
 
 CASE = "end-to-end"
@@ -22,35 +23,30 @@ STARTED, EMPTIED = "jobs, first start → last start", "jobs, first start → no
 
 
 async def end_to_end(run: Run) -> None:
-    await introduce(run, (OURS, *PEERS))
+    await introduce(run, ON_SQLITE.everyone)
     jobs = run.size(20_000, 2_000)
     contenders: dict[str, Callable[[], Awaitable[Drained]]] = {
-        who.subject: partial(drain, run, who, jobs) for who in (OURS, *PEERS)
+        who.subject: partial(drain, run, who, jobs) for who in ON_SQLITE.everyone
     }
     contenders[BROKER] = partial(_broker, run, jobs)
     found = await in_turns(run.view, CASE, run.size(5, 3), contenders)
     by_broker = [turn.emptied for turn in found.pop(BROKER)]
-    for who in (OURS, *PEERS):
-        name = _named(who, jobs)
-        run.figure(CASE, name, EMPTIED, "/s", [turn.emptied for turn in found[who.subject]])
-        run.figure(CASE, name, STARTED, "/s", [turn.starts for turn in found[who.subject]])
+    tell(run, CASE, ON_SQLITE, found, jobs)
     run.figure(CASE, BROKER, "claim+settle by 100, no worker", "/s", by_broker)
     hold(run, found, by_broker)
 
 
+def tell(run: Run, case: str, field: Field, found: dict[str, list[Drained]], jobs: int) -> None:
+    """Leave the figures of all who took part."""
+    for who in field.everyone:
+        name = _named(who, jobs)
+        run.figure(case, name, EMPTIED, "/s", [turn.emptied for turn in found[who.subject]])
+        run.figure(case, name, STARTED, "/s", [turn.starts for turn in found[who.subject]])
+
+
 def hold(run: Run, found: dict[str, list[Drained]], by_broker: list[float]) -> None:
     """The bars: each a ratio of what was measured in the same turn."""
-    mine = [turn.emptied for turn in found[OURS.subject]]
-    theirs = {who.subject: [max(turn) for turn in found[who.subject]] for who in PEERS}
-    first = best(theirs)
-    run.rates = {OURS.subject: mine} | theirs
-    run.bar(
-        CASE,
-        f"one worker process on SQLite until nothing is left, over the best peer of the run, {first}",
-        "×",
-        ratios(mine, theirs[first]),
-        at_least=TIMES,
-    )
+    mine = over_the_best(run, CASE, ON_SQLITE, found, at_least=TIMES)
     run.bar(
         "worker-overhead",
         "one worker process on SQLite, over claim+settle of 100 through the broker without one",
@@ -60,8 +56,26 @@ def hold(run: Run, found: dict[str, list[Drained]], by_broker: list[float]) -> N
     )
 
 
+def over_the_best(
+    run: Run, case: str, field: Field, found: dict[str, list[Drained]], *, at_least: float
+) -> list[float]:
+    """Ours until nothing is left, over the best peer's better rate; give ours."""
+    mine = [turn.emptied for turn in found[field.ours.subject]]
+    theirs = {who.subject: [max(turn) for turn in found[who.subject]] for who in field.peers}
+    first = best(theirs)
+    run.rates[field.title] = {field.ours.subject: mine} | theirs
+    run.bar(
+        case,
+        f"one worker process on {field.title} until nothing is left, over the best peer of the run, {first}",
+        "×",
+        ratios(mine, theirs[first]),
+        at_least=at_least,
+    )
+    return mine
+
+
 async def _broker(run: Run, jobs: int) -> Drained:
-    rate = await ours(run, "sqlite", ahead, jobs, 100)
+    rate = await ours(run, Files(run, "sqlite"), ahead, jobs, 100)
     return Drained(rate, rate)
 
 

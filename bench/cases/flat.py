@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from statistics import median
 from typing import NamedTuple
 
+from bench.places import Files, Place
 from bench.run import Run, percentile, ratios
-from bench.subjects import STORES, broker_over, claim, draft, finish, insert, opened, prove_log, prove_once, settle
+from bench.subjects import STORES, broker_over, claim, draft, finish, insert, opened_at, prove_log, prove_once, settle
 from dibs.broker.local import LocalBroker
 from dibs.clock import Clock
 from dibs.domain.job import Draft
@@ -62,39 +63,69 @@ class Subject:
         return [median(self.micros[start : start + claims]) for start in range(claims, len(self.micros), claims)]
 
 
+class Stock(NamedTuple):
+    """What a database is filled with: so much in the way, and so many due jobs that are there to be claimed."""
+
+    shape: Shape
+    backlog: int
+    due: int
+
+    @property
+    def total(self) -> int:
+        return self.backlog if self.shape.name == "pending" else self.backlog + self.due
+
+
+Filler = Callable[[Run, Store, str, Stock], Awaitable[None]]
+"""Fills a store, or the database with that URL that it is on."""
+
+
 async def flat(run: Run) -> None:
-    sizes = (10_000, run.size(100_000, 30_000), run.size(1_000_000, 100_000))
     for store in STORES:
-        for shape in SHAPES:
-            await _shape(run, store, shape, sizes)
+        await flat_on(run, Files(run, store), turns=run.size(21, 11), claims=run.size(100, 50))
 
 
-async def _shape(run: Run, store: str, shape: Shape, sizes: tuple[int, ...]) -> None:
-    turns, claims = run.size(21, 11), run.size(100, 50)
+async def flat_on(
+    run: Run, place: Place, *, turns: int, claims: int, fill: Filler | None = None, log: bool = True
+) -> None:
+    """Measure every shape in three sizes; with a log of every job, it is proved as well."""
+    sizes = (10_000, run.size(100_000, 30_000), run.size(1_000_000, 100_000))
     due = (turns + 1) * claims  # one turn to warm up
-    title = f"flat: {store}, {shape.name}"
-    async with AsyncExitStack() as stack:
-        subjects: list[Subject] = []
-        for backlog in sizes:
-            folder = stack.enter_context(run.fresh())
-            if store != "memory":  # filled, then opened anew: nothing is left in its cache, nor in the write-ahead log
-                async with opened(store, folder) as filled:
-                    await _fill(run, filled, shape, backlog, due)
-            measured = await stack.enter_async_context(opened(store, folder))
-            if store == "memory":
-                await _fill(run, measured, shape, backlog, due)
-            subjects.append(Subject(backlog, measured, shape.tasks))
-        gc.collect()
-        with run.view.step(title, due) as step:
-            for number in range(due):
-                shift = number % len(subjects)
-                for subject in subjects[shift:] + subjects[:shift]:
-                    await subject.claim()
-                step.advance()
-        for subject in subjects:
-            prove_once(run, subject.claimed, due)
-            await prove_log(run, subject.store, title, _total(shape, subject.backlog, due))
-    leave(run, store, shape, subjects, claims)
+    for shape in SHAPES:
+        title = f"flat: {place.store}, {shape.name}"
+        async with AsyncExitStack() as stack:
+            subjects: list[Subject] = []
+            for backlog in sizes:
+                url = await stack.enter_async_context(place.database(migrated=True))
+                filled = _filled(run, url, Stock(shape, backlog, due), fill or through_store)
+                subjects.append(Subject(backlog, await stack.enter_async_context(filled), shape.tasks))
+            await _measure(run, title, subjects, due)
+            for subject in subjects:
+                prove_once(run, subject.claimed, due)
+                if log:
+                    await prove_log(run, subject.store, title, Stock(shape, subject.backlog, due).total)
+        leave(run, place.store, shape, subjects, claims)
+
+
+@asynccontextmanager
+async def _filled(run: Run, url: str, stock: Stock, fill: Filler) -> AsyncIterator[Store]:
+    """Filled, then opened anew: nothing is left in its cache, nor in a write-ahead log. Memory would be gone, too."""
+    async with opened_at(url) as store:
+        await fill(run, store, url, stock)
+        if url == "memory://":
+            yield store
+            return
+    async with opened_at(url) as store:
+        yield store
+
+
+async def _measure(run: Run, title: str, subjects: list[Subject], due: int) -> None:
+    gc.collect()
+    with run.view.step(title, due) as step:
+        for number in range(due):
+            shift = number % len(subjects)
+            for subject in subjects[shift:] + subjects[:shift]:
+                await subject.claim()
+            step.advance()
 
 
 def leave(run: Run, store: str, shape: Shape, subjects: list[Subject], claims: int) -> None:
@@ -115,12 +146,9 @@ def leave(run: Run, store: str, shape: Shape, subjects: list[Subject], claims: i
     )
 
 
-def _total(shape: Shape, backlog: int, due: int) -> int:
-    return backlog if shape.name == "pending" else backlog + due
-
-
-async def _fill(run: Run, store: Store, shape: Shape, backlog: int, due: int) -> None:
-    clock = Clock()
+async def through_store(run: Run, store: Store, _url: str, stock: Stock) -> None:
+    """As anyone would: enqueued, and if need be claimed and completed."""
+    clock, (shape, backlog, due) = Clock(), stock
     with run.view.step(f"{shape.name}: fill {backlog:,}", backlog) as step:
         told: Callable[[int], None] = step.advance
         if shape.name == "pending":  # what is claimed is the head of it

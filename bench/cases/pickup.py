@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from statistics import median
 from typing import NamedTuple
 
 from bench.children import started
-from bench.contenders import OURS, PEERS, Contender, Home, files, introduce, prove_numbers
-from bench.run import Run, in_turns, percentile
+from bench.contenders import ON_SQLITE, Contender, Field, Home, files, introduce, prove_numbers
+from bench.places import Place, at
+from bench.run import Run, in_turns, percentile, ratios
 from bench.subjects import opened, prove_log, prove_once, url_of
 
 AT_MOST_MS = 5.0
@@ -19,7 +21,7 @@ CLAIM = "dibs claim, sqlite"
 
 async def pickup(run: Run) -> None:
     jobs, idle = run.size(100, 40), run.size(10, 4)
-    followers = [who for who in (OURS, *PEERS) if who.follows]
+    followers = [who for who in ON_SQLITE.everyone if who.follows]
     await introduce(run, followers)
     contenders: dict[str, Callable[[], Awaitable[Turn]]] = {
         who.subject: partial(follower, run, who, jobs) for who in followers
@@ -55,6 +57,31 @@ def tell(run: Run, case: str, found: dict[str, list[Turn]]) -> None:
             run.figure(case, subject, f"acknowledged → started, p{share}", "ms", told)
         asked = [percentile(turn.asked, 50) for turn in turns]
         run.figure(case, subject, "asked to enqueue → started, p50", "ms", asked)
+
+
+async def pickup_on(run: Run, case: str, place: Place, field: Field, *, at_most: float) -> None:
+    """On a server: how soon a waiting worker starts a job of another process, beside the peers'."""
+    jobs, home = run.size(60, 20), at(place)
+    await introduce(run, field.everyone, home)
+    contenders: dict[str, Callable[[], Awaitable[Turn]]] = {
+        who.subject: partial(follower, run, who, jobs, home) for who in field.everyone
+    }
+    found = await in_turns(run.view, case, run.size(5, 3), contenders)
+    tell(run, case, found)
+    hold(run, case, field, found, at_most=at_most)
+
+
+def hold(run: Run, case: str, field: Field, found: dict[str, list[Turn]], *, at_most: float) -> None:
+    """Since the producer asked: who tells its worker before it answers the producer would have no latency at all."""
+    asked = {subject: [percentile(turn.asked, 50) for turn in turns] for subject, turns in found.items()}
+    first = min((peer.subject for peer in field.peers), key=lambda subject: median(asked[subject]))
+    run.bar(
+        case,
+        f"{field.title}, another process: asked to enqueue → started, p50, over the best peer of the run, {first}",
+        "×",
+        ratios(asked[field.ours.subject], asked[first]),
+        at_most=at_most,
+    )
 
 
 class Turn(NamedTuple):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import asyncpg
 import awa  # type: ignore[import-not-found]
 
-from bench.peers.on_postgres import PostgresQueue, versions
-from bench.peers.program import Job, Seen, main
+from bench.peers.on_server import ServerQueue
+from bench.peers.program import Job, Seen, main, versions
 
 WORKERS, POOL = 1024, 20
 LEFT = """
@@ -28,7 +28,7 @@ class Noop:
     number: int
 
 
-class AwaQueue(PostgresQueue):
+class AwaQueue(ServerQueue):
     def about(self) -> str:
         return f"{versions('awa-pg', 'uvloop')}: {WORKERS} workers, pool {POOL}, enqueue_many_copy"
 

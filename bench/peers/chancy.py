@@ -12,15 +12,15 @@ from chancy import Chancy, Queue, Worker  # type: ignore[import-not-found]
 from chancy import Job as ChancyJob
 
 from bench.peers import chancy_task
-from bench.peers.on_postgres import PostgresQueue, versions
-from bench.peers.program import Job, Seen, main
+from bench.peers.on_server import ServerQueue
+from bench.peers.program import Job, Seen, main, versions
 
 CONCURRENCY, POOL = 100, 20
 NAME = "bench.peers.chancy_task.noop"
 LEFT = "SELECT count(*) FROM chancy_jobs WHERE state IN ('pending', 'running', 'retrying')"
 
 
-class ChancyQueue(PostgresQueue):
+class ChancyQueue(ServerQueue):
     def about(self) -> str:
         return (
             f"{versions('chancy', 'psycopg-binary', 'uvloop')}: async executor, concurrency {CONCURRENCY}, "

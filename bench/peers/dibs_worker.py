@@ -1,6 +1,6 @@
 """dibs itself, as the peers are measured: one worker process, by the public API.
 
-On the database whose URL the folder holds, as a peer on PostgreSQL finds it; without one, on a SQLite file.
+On the database whose URL the folder holds, as a peer on a server finds it; without one, on a SQLite file.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ MANY = 1000
 class DibsQueue:
     def __init__(self, folder: Path) -> None:
         given = folder / "url"
-        self._concurrency = MANY if given.exists() else CONCURRENCY
         self._url = given.read_text(encoding="utf-8") if given.exists() else f"sqlite:///{folder / 'jobs.db'}"
+        self._concurrency = MANY if self._url.startswith("postgresql") else CONCURRENCY
         self._app = dibs.App(self._url)
         self._runner: asyncio.Runner | None = None
         if given.exists():
             import uvloop
 
-            self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)  # as the peers on PostgreSQL run
+            self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)  # as the peers on servers run
             self._runner.run(self._app.migrate())
         self._seen = Seen(0)
         self._all = asyncio.Event()
@@ -46,6 +46,10 @@ class DibsQueue:
         store = f"SQLite {apsw.sqlite_lib_version()}: WAL, synchronous FULL"
         if self._url.startswith("postgresql"):
             store = "PostgreSQL, uvloop"
+        elif self._url.startswith("redis"):
+            from redis import __version__ as version
+
+            store = f"redis-py {version}, uvloop"
         return f"dibs {dibs.__version__}, {store}, concurrency {self._concurrency}"
 
     def put(self, job: Job) -> None:
@@ -55,7 +59,11 @@ class DibsQueue:
             self._runner.run(self._app.enqueue("noop", job))
 
     def put_many(self, jobs: list[Job]) -> None:
-        self._app.sync.enqueue_many([dibs.NewJob("noop", job) for job in jobs])
+        several = [dibs.NewJob("noop", job) for job in jobs]
+        if self._runner is None:
+            self._app.sync.enqueue_many(several)
+        else:
+            self._runner.run(self._app.enqueue_many(several))
 
     def left(self) -> int:
         return self._app.sync.counts().unfinished

@@ -6,6 +6,7 @@ It takes a job out of the file before it runs it: what is under way when the pro
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from huey import SqliteHuey  # type: ignore[import-not-found]
 
@@ -15,9 +16,10 @@ THREADS = 2
 
 
 class HueyQueue:
+    threads = THREADS
+
     def __init__(self, folder: Path) -> None:
-        # Results are off: nobody asks for them, and it is quicker so.
-        self._huey = SqliteHuey(filename=str(folder / "huey.db"), journal_mode="wal", fsync=True, results=False)
+        self._huey = self.opened(folder)
         self._seen = Seen(0)
 
         @self._huey.task()  # type: ignore[untyped-decorator]
@@ -25,6 +27,10 @@ class HueyQueue:
             self._seen.handle(number)
 
         self._noop = noop
+
+    def opened(self, folder: Path) -> Any:
+        # Results are off: nobody asks for them, and it is quicker so.
+        return SqliteHuey(filename=str(folder / "huey.db"), journal_mode="wal", fsync=True, results=False)
 
     def about(self) -> str:
         return f"huey {library('huey')}: SqliteHuey, WAL, synchronous FULL, {THREADS} threads, looks every 0.1 s"
@@ -40,7 +46,7 @@ class HueyQueue:
 
     def work(self, seen: Seen) -> None:
         self._seen = seen
-        consumer = self._huey.create_consumer(workers=THREADS, periodic=False, check_worker_health=False)
+        consumer = self._huey.create_consumer(workers=self.threads, periodic=False, check_worker_health=False)
         consumer.start()
         settled(self, seen)
         consumer.stop(graceful=True)

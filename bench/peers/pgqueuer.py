@@ -14,13 +14,13 @@ from pgqueuer.core.qm import QueueManager  # type: ignore[import-not-found]
 from pgqueuer.db import AsyncpgPoolDriver  # type: ignore[import-not-found]
 from pgqueuer.queries import Queries  # type: ignore[import-not-found]
 
-from bench.peers.on_postgres import PostgresQueue, versions
-from bench.peers.program import Job, Seen, main
+from bench.peers.on_server import ServerQueue
+from bench.peers.program import Job, Seen, main, versions
 
 BATCH, POOL = 100, 10
 
 
-class PgQueuerQueue(PostgresQueue):
+class PgQueuerQueue(ServerQueue):
     def about(self) -> str:
         return f"{versions('pgqueuer', 'asyncpg', 'uvloop')}: batch_size {BATCH}, pool {POOL}"
 

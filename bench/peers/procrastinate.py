@@ -9,15 +9,15 @@ import asyncio
 
 import procrastinate  # type: ignore[import-not-found]
 
-from bench.peers.on_postgres import PostgresQueue, versions
-from bench.peers.program import Job, Seen, main
+from bench.peers.on_server import ServerQueue
+from bench.peers.program import Job, Seen, main, versions
 
 CONCURRENCY, POOL = 100, 20
 INSTALLED = "SELECT to_regclass('procrastinate_jobs') IS NOT NULL AS there"
 LEFT = "SELECT count(*) AS number FROM procrastinate_jobs WHERE status IN ('todo', 'doing')"
 
 
-class ProcrastinateQueue(PostgresQueue):
+class ProcrastinateQueue(ServerQueue):
     def about(self) -> str:
         return f"{versions('procrastinate', 'psycopg-binary', 'uvloop')}: concurrency {CONCURRENCY}, pool {POOL}"
 

@@ -36,16 +36,16 @@ class Seen:
         self.all = threading.Event()
         self.emptied = 0.0
 
-    def handle(self, number: int) -> None:
-        """Do nothing, as every contender's handler does, and remember it."""
-        self.starts.append(time.monotonic())
+    def handle(self, number: int, at: float | None = None) -> None:
+        """Do nothing, as every contender's handler does, and remember it; ``at`` is told by another process."""
+        self.starts.append(time.monotonic() if at is None else at)
         self.numbers.append(number)
         if len(self.numbers) >= self.jobs:
             self.all.set()
 
 
 class Queue(Protocol):
-    """A queue on files in one folder."""
+    """A queue on files in one folder, or on the server whose URL is there."""
 
     def about(self) -> str:
         """Say which version of it this is, and how it is set up."""
@@ -75,6 +75,17 @@ def library(name: str) -> str:
     from importlib.metadata import version
 
     return f"{version(name)}, SQLite {sqlite3.sqlite_version}"
+
+
+def versions(*names: str) -> str:
+    from importlib.metadata import version
+
+    return ", ".join(f"{name} {version(name)}" for name in names)
+
+
+def url_in(folder: Path) -> str:
+    """The URL of this turn's own database, for a queue on a server."""
+    return (folder / "url").read_text(encoding="utf-8")
 
 
 def settled(queue: Queue, seen: Seen) -> None:

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.cases.flat import SHAPES
+from bench.cases.flat import SHAPES, Stock
 from bench.cases.pickup import Turn
-from bench.cases.postgres import pickup
-from bench.cases.postgres.end_to_end import at, hold, named
+from bench.cases.pickup import hold as hold_pickup
+from bench.cases.postgres.end_to_end import hold, named
 from bench.cases.postgres.flat import fill
+from bench.contenders import ON_POSTGRES, POSTGRES_PEERS, Drained, drain
 from bench.contenders import OURS_POSTGRES as OURS
-from bench.contenders import POSTGRES_PEERS, Drained, drain
+from bench.places import at
 from bench.postgres import serving
 from bench.run import Run
 from bench.subjects import broker_over, claim, opened_at
@@ -39,8 +40,8 @@ def test_the_bars_are_ratios_of_the_same_turn_until_nothing_is_left(run: Run) ->
 
 def test_pickup_is_held_against_the_best_peer(run: Run) -> None:
     found = {peer.subject: [Turn([0.0], [10.0 + n])] for n, peer in enumerate(POSTGRES_PEERS)}
-    pickup.hold(run, found | {OURS.subject: [Turn([0.0], [9.0])]})
-    pickup.hold(run, found | {OURS.subject: [Turn([0.0], [11.0])]})
+    for ours in (9.0, 11.0):
+        hold_pickup(run, "pickup", ON_POSTGRES, found | {OURS.subject: [Turn([0.0], [ours])]}, at_most=1.0)
     assert [bar.held for bar in run.bars] == [True, False]
     assert POSTGRES_PEERS[0].subject in run.bars[0].about
 
@@ -52,8 +53,7 @@ async def test_a_worker_process_drains_a_server_that_keeps_its_promises(run: Run
         assert done.emptied > 0
         assert run.jobs_checked == 300
         for shape in SHAPES:
-            async with server.database(migrated=True) as url:
-                await fill(url, shape, 200, 10)
-                async with opened_at(url) as store:
-                    assert len(await claim(broker_over(store), 5, shape.tasks)) == 5
-                    assert (await broker_over(store).verify()).ok
+            async with server.database(migrated=True) as url, opened_at(url) as store:
+                await fill(run, store, url, Stock(shape, 200, 10))
+                assert len(await claim(broker_over(store), 5, shape.tasks)) == 5
+                assert (await broker_over(store).verify()).ok

@@ -22,7 +22,9 @@ def run(tmp_path: Path) -> Run:
     run = Run(tmp_path, View())
     run.figure("end-to-end", "huey sqlite", "jobs", "/s", [3_000.0, 3_100.0, 2_900.0])
     run.bar("end-to-end", "over the best peer", "×", [7.0, 8.0, 9.0], at_least=6)
-    run.rates = {"dibs worker, sqlite": [30_000.0, 31_000.0, 29_000.0], "huey sqlite": [3_000.0, 3_100.0, 2_900.0]}
+    run.rates = {
+        "SQLite": {"dibs worker, sqlite": [30_000.0, 31_000.0, 29_000.0], "huey sqlite": [3_000.0, 3_100.0, 2_900.0]}
+    }
     run.contenders = {"huey": "huey 3.5.4: two threads"}
     return run
 

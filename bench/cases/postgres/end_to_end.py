@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from bench.contenders import OURS_POSTGRES as OURS
-from bench.contenders import POSTGRES_PEERS, Contender, Drained, Home, drain, introduce
-from bench.postgres import Postgres, serving
+from bench.contenders import POSTGRES_PEERS, Contender, Drained, drain, introduce
+from bench.places import at
+from bench.postgres import serving
 from bench.run import Run, in_turns, ratios
 
 CASE = "postgres"
@@ -38,7 +39,7 @@ async def postgres(run: Run) -> None:
         found = await in_turns(run.view, CASE, run.size(5, 3), contenders)
     for name, turns in found.items():
         run.figure(CASE, name, EMPTIED, "/s", _rates(turns))
-    run.postgres_rates = {
+    run.rates["PostgreSQL"] = {
         named(who, jobs): _rates(found[named(who, jobs)]) for jobs in (small, middle) for who in sizes[jobs]
     }
     hold(run, found, small, middle, large)
@@ -64,10 +65,6 @@ def hold(run: Run, found: Found, small: int, middle: int, large: int) -> None:
         ratios(_rates(found[named(OURS, large)]), _rates(found[named(OURS, small)])),
         at_least=STEADY,
     )
-
-
-def at(server: Postgres) -> Home:
-    return lambda _run: server.folder()
 
 
 def named(who: Contender, jobs: int) -> str:

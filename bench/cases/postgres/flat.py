@@ -6,18 +6,15 @@ would take longer than all the rest. The finished ones have their log, too. What
 
 from __future__ import annotations
 
-import gc
-from contextlib import AsyncExitStack
-
 import asyncpg
 
-from bench.cases.flat import HOUR_US, RARE, SHAPES, Shape, Subject, leave
-from bench.postgres import Postgres, serving
+from bench.cases.flat import HOUR_US, RARE, Stock, flat_on
+from bench.postgres import serving
 from bench.run import Run
-from bench.subjects import draft, insert, opened_at, prove_once
+from bench.subjects import draft, insert
 from dibs.clock import Clock
+from dibs.store import Store
 
-CASE = "postgres-flat"
 MORE = """
 INSERT INTO dibs_job (lane, due, first_due, created, updated, lease, kept, max_attempts, id, terms, params, status,
   events, fence, attempts, worker_id, token, settled_as, claimed, claim_lease, lease_expires, completed, expires)
@@ -39,55 +36,28 @@ FROM dibs_job CROSS JOIN generate_series(0, 1) AS step WHERE status = 'completed
 
 
 async def flat(run: Run) -> None:
-    sizes = (10_000, run.size(100_000, 30_000), run.size(1_000_000, 100_000))
     async with serving(run) as server:
-        for shape in SHAPES:
-            await _shape(run, server, shape, sizes)
+        await flat_on(run, server, turns=run.size(11, 7), claims=run.size(50, 30), fill=fill, log=False)
 
 
-async def _shape(run: Run, server: Postgres, shape: Shape, sizes: tuple[int, ...]) -> None:
-    turns, claims = run.size(11, 7), run.size(50, 30)
-    due = (turns + 1) * claims  # one turn to warm up
-    title = f"{CASE}, {shape.name}"
-    async with AsyncExitStack() as stack:
-        subjects: list[Subject] = []
-        for backlog in sizes:
-            url = await stack.enter_async_context(server.database(migrated=True))
-            with run.view.step(f"{title}: fill {backlog:,}", 1):
-                await fill(url, shape, backlog, due)
-            store = await stack.enter_async_context(opened_at(url))
-            subjects.append(Subject(backlog, store, shape.tasks))
-        gc.collect()
-        with run.view.step(title, due) as step:
-            for number in range(due):
-                shift = number % len(subjects)
-                for subject in subjects[shift:] + subjects[:shift]:
-                    await subject.claim()
-                step.advance()
-        for subject in subjects:
-            prove_once(run, subject.claimed, due)
-    leave(run, "postgres", shape, subjects, claims)
-
-
-async def fill(url: str, shape: Shape, backlog: int, due: int) -> None:
+async def fill(_run: Run, store: Store, url: str, stock: Stock) -> None:
     """Put so much in the way, and so many due jobs beside it; then leave it as vacuum would."""
-    clock = Clock()
-    async with opened_at(url) as store:
-        await insert(store, [draft(clock, delay_us=HOUR_US if shape.name == "scheduled" else 0)])
-        connection = await asyncpg.connect(url, timeout=600, command_timeout=600)
-        try:
-            await connection.execute(
-                MORE,
-                backlog - 1,
-                1 if shape.name == "scheduled" else 0,
-                "completed" if shape.name == "finished" else "pending",
-            )
-            if shape.name == "finished":
-                await connection.execute(EVENTS)
-            if shape.name != "pending":  # there it is the head of the backlog that is claimed
-                task = RARE if shape.name == "rare" else "noop"
-                await insert(store, (draft(clock, task) for _ in range(due)))
-            await connection.execute("VACUUM ANALYZE")
-            await connection.execute("CHECKPOINT")
-        finally:
-            await connection.close()
+    clock, (shape, backlog, due) = Clock(), stock
+    await insert(store, [draft(clock, delay_us=HOUR_US if shape.name == "scheduled" else 0)])
+    connection = await asyncpg.connect(url, timeout=600, command_timeout=600)
+    try:
+        await connection.execute(
+            MORE,
+            backlog - 1,
+            1 if shape.name == "scheduled" else 0,
+            "completed" if shape.name == "finished" else "pending",
+        )
+        if shape.name == "finished":
+            await connection.execute(EVENTS)
+        if shape.name != "pending":  # there it is the head of the backlog that is claimed
+            task = RARE if shape.name == "rare" else "noop"
+            await insert(store, (draft(clock, task) for _ in range(due)))
+        await connection.execute("VACUUM ANALYZE")
+        await connection.execute("CHECKPOINT")
+    finally:
+        await connection.close()

@@ -1,4 +1,4 @@
-"""What the programs on PostgreSQL have in common: an async queue behind the plain calls that every program answers.
+"""What the async programs on a server have in common: such a queue behind the plain calls that every program answers.
 
 The folder that they are given holds one file, ``url``: an empty database of this turn's own. One event loop,
 uvloop's, serves the life of the process; so nothing is connected anew for a call, and no one has a slower loop.
@@ -11,11 +11,10 @@ import atexit
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.peers.program import LOOK, PATIENCE, Job, Seen
+from bench.peers.program import LOOK, PATIENCE, Job, Seen, url_in
 
 T = TypeVar("T")
 
@@ -23,13 +22,13 @@ NEWS = 0.005
 """Seconds between two looks whether a worker that is stopped from outside has handled everything."""
 
 
-class PostgresQueue(ABC):
+class ServerQueue(ABC):
     """Implements ``bench.peers.program.Queue``."""
 
     def __init__(self, folder: Path) -> None:
         import uvloop  # type: ignore[import-not-found, unused-ignore]
 
-        self.url = (folder / "url").read_text(encoding="utf-8")
+        self.url = url_in(folder)
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         self._opened = False
         atexit.register(self._end)
@@ -103,7 +102,3 @@ class PostgresQueue(ABC):
             self._opened = True
             self._runner.run(self.open())
         return self._runner.run(call)
-
-
-def versions(*names: str) -> str:
-    return ", ".join(f"{name} {version(name)}" for name in names)
