@@ -33,12 +33,15 @@ class Shard(NamedTuple):
 
     prefix: str
     tag: str
+    database: int = 0
 
     def key(self, kind: str) -> str:
         """Name one of its keys."""
-        return f"{self.prefix}:{{{self.tag}}}:{kind}"
+        # Channels are the same in all databases of a server, keys are not.
+        which = f":{self.database}" if kind == "news" else ""
+        return f"{self.prefix}:{{{self.tag}}}:{kind}{which}"
 
 
-def single(prefix: str) -> Shard:
+def single(prefix: str, database: int) -> Shard:
     """Give the one shard of a single server."""
-    return Shard(prefix, "0")
+    return Shard(prefix, "0", database)

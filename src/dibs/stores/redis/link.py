@@ -63,7 +63,7 @@ class Link:
         # Not asyncio.timeout: it cancels the task, and a batch on its way does not let itself be cancelled.
         late = asyncio.get_running_loop().call_later(seconds, self._give_up)
         try:
-            await self._connection.send_packed_command(command, check_health=False)
+            await self._send(command)
             return await self._connection.read_response(disable_decoding=True)
         except FAILURES as error:
             if self._late:
@@ -74,11 +74,18 @@ class Link:
 
     async def send(self, *words: Any) -> None:
         """Send a command whose answer is read by someone else."""
-        await self._connection.send_packed_command(self._connection.pack_command(*words), check_health=False)
+        await self._send(self._connection.pack_command(*words))
+
+    async def _send(self, command: list[bytes]) -> None:
+        if self.is_closed():  # the driver would connect anew by itself, and not be what this connection was
+            raise ConnectionResetError("the connection was closed")
+        await self._connection.send_packed_command(command, check_health=False)
 
     async def receive(self) -> Any:
-        """Read what comes next, however long that takes."""
-        return await self._connection.read_response(disable_decoding=True)
+        """Read what comes next, however long that takes. Whoever gives up may read on later."""
+        # The driver would close the connection of one who gives up
+        # (test_a_listener_that_hears_nothing_any_more_is_noticed).
+        return await self._connection.read_response(disable_decoding=True, disconnect_on_error=False)
 
     def _give_up(self) -> None:
         self._late = True

@@ -68,7 +68,7 @@ class RedisStore:
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._address = address.read(url)
-        self._shard = keys.single(self._address.prefix)
+        self._shard = keys.single(self._address.prefix, self._address.database)
         self._clock = clock
         self._told = clock.now if type(clock).now is not RealClock.now else lambda: None
         self._waiting = Waiting(clock)

@@ -24,8 +24,8 @@ logger = logging.getLogger("dibs")
 LISTENING = Pace(trust=5.0, poll=5.0)
 """While a listener would have heard of news."""
 
-DEAF = Pace(trust=0.0, poll=1.0)
-"""While there is none."""
+DEAF = Pace(trust=0.9, poll=1.0)
+"""While there is none. All who want the same look together."""
 
 _PING_SECONDS = 5.0  # how long a listener's silence is believed
 _PONG_SECONDS = 3.0
