@@ -1,14 +1,16 @@
 """The servers that fault tests may hurt. A store joins by adding one here: a server of its own, behind a proxy."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 import asyncpg
+import redis as driver
 
 from dibs.clock import Clock
 from dibs.stores.postgres import PostgresStore
-from tests.servers import postgres
+from tests.servers import postgres, redis
 from tests.servers.proxy import Proxy
 
 
@@ -70,7 +72,43 @@ def postgresql() -> Iterator[Subject]:
         yield Postgres(server)
 
 
-SUBJECTS: dict[str, Callable[[], AbstractContextManager[Subject]]] = {"postgresql": postgresql}
+class Redis:
+    options = "?timeout=2"
+    notice = 2.0
+    commits = b"EVALSHA"  # a script is done whole
+
+    def __init__(self, server: redis.Server) -> None:
+        self._server = server
+        self.url = server.url
+
+    def stop(self, mode: str) -> None:
+        self._server.stop(mode)
+
+    def start(self) -> None:
+        self._server.start()
+
+    async def prepare(self) -> None:
+        await asyncio.to_thread(self._server.ask, "FLUSHALL")
+
+    async def kill(self) -> int:
+        return await asyncio.to_thread(self._kill)
+
+    def _kill(self) -> int:
+        with driver.Redis(port=self._server.port) as client:
+            ours = [each["id"] for each in client.client_list() if each["name"] == "dibs"]
+            return sum(client.client_kill_filter(_id=id) for id in ours)
+
+
+@contextmanager
+def redis_() -> Iterator[Subject]:
+    with redis.private(redis.DURABLE) as server:
+        yield Redis(server)
+
+
+SUBJECTS: dict[str, Callable[[], AbstractContextManager[Subject]]] = {
+    "postgresql": postgresql,
+    "redis": redis_,
+}
 
 
 @contextmanager

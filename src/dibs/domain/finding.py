@@ -8,6 +8,7 @@ from enum import StrEnum
 import msgspec
 
 from dibs.domain.errors import StoreUnavailable
+from dibs.domain.retry import SECOND
 
 
 class Level(StrEnum):
@@ -20,6 +21,9 @@ class Level(StrEnum):
 
 UNAVAILABLE = frozenset({"reachable", "version", "schema"})
 """Findings without which nothing works: as a failure they are what ``StoreUnavailable`` is."""
+
+SKEW_SECONDS = 1.0
+"""How far two clocks may be apart before anyone is told."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -56,6 +60,18 @@ def orphans(late: int, old: int) -> list[Finding]:
         what = f"{old} finished jobs should have been removed more than an hour ago"
         found.append(warning("retention", what, "Start a worker, or `dibs serve`: both prune."))
     return found or [ok("orphans", "no claim and no finished job is overdue")]
+
+
+def skew(theirs: int, before: int, after: int) -> Finding:
+    """Compare two clocks: ours was read on either side of the question."""
+    off = max(before - theirs, theirs - after, 0) / SECOND
+    if off <= SKEW_SECONDS:
+        return ok("clock", f"this machine's clock and the server's agree within {max(off, 0.001):.3g} s")
+    which = "behind" if theirs > after else "ahead of"
+    what = f"this machine's clock is {off:.0f} s {which} the server's; claims go by the server's"
+    return warning(
+        "clock", f"{what}, your logs and scheduled_at do not", "Run an NTP client (chrony, systemd-timesyncd) on both."
+    )
 
 
 def worst(findings: Iterable[Finding]) -> Level:

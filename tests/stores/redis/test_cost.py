@@ -5,6 +5,7 @@ returns; how many jobs lie beside that does not matter to either.
 """
 
 import asyncio
+from typing import Any
 
 import pytest
 import redis
@@ -20,22 +21,22 @@ MANY = 5_000
 
 async def fill(store: RedisStore, clock: FakeClock, what: str) -> None:
     """Put many jobs beside those that are claimed."""
-    options = {
+    kinds: dict[str, dict[str, Any]] = {
         "pending": {},
         "scheduled": {"delay": 3600},
         "held back": {"delay": None},
         "finished": {},
         "of another task": {"task": "common"},
         "in another queue": {"queue": "other"},
-    }[what]
+    }
     for _ in range(MANY // 1000):
-        await enqueue(store, *new_jobs(1000, **options))
+        await enqueue(store, *new_jobs(1000, **kinds[what]))
         if what == "finished":
             await settle(store, *map(completed, await claim(store, limit=1000)))
     clock.advance(1)
 
 
-async def claims(store: RedisStore, own: redis.Redis, **asked: object) -> tuple[dict[str, int], int]:
+async def claims(store: RedisStore, own: redis.Redis, **asked: Any) -> tuple[dict[str, int], int]:
     """Claim one, then a hundred; say which commands that took, and how many jobs were got."""
     own.config_resetstat()
     got = [len(await claim(store, limit=limit, **asked)) for limit in (1, 100)]

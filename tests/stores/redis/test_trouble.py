@@ -261,7 +261,8 @@ async def test_a_write_that_others_overtook_is_judged_again(real: RedisStore, mo
     assert await settle(real, failed(job)) == [Outcome.APPLIED]
     assert extended == 3
     found = await read(real, job.id)
-    assert (found.status, found.attempts, found.progress) == (Status.PENDING, 1, pytest.approx(0.3))
+    assert (found.status, found.attempts) == (Status.PENDING, 1)
+    assert found.progress == pytest.approx(0.3)
     await assert_replays(real, [found])
 
 

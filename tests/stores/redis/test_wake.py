@@ -25,7 +25,7 @@ PRODUCER = "import dibs, sys; dibs.App(sys.argv[1]).sync.enqueue('t', id='from-e
 
 def listeners(own: redis.Redis) -> int:
     channel = f"dibs:{{0}}:news:{own.get_connection_kwargs().get('db', 0)}"
-    return int(own.execute_command("PUBSUB", "SHARDNUMSUB", channel)[1])  # type: ignore[no-untyped-call]
+    return int(own.execute_command("PUBSUB", "SHARDNUMSUB", channel)[1])
 
 
 async def until_listening(own: redis.Redis, number: int = 1) -> None:

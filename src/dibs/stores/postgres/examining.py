@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dibs.domain.errors import DibsError, SchemaOutdated
-from dibs.domain.finding import Finding, failure, ok, orphans, warning
+from dibs.domain.finding import Finding, failure, ok, orphans, skew, warning
 from dibs.domain.retry import SECOND
 from dibs.stores.postgres import migrate
 from dibs.stores.postgres.errors import FAILURES, translate
@@ -26,7 +26,6 @@ _TABLE = statement("examine_table")
 _ORPHAN = statement("examine_orphan")
 
 OLDEST, KNOWN = 130000, 14  # what may work; the oldest that is still looked after by PostgreSQL's own people
-SKEW_SECONDS = 1.0
 SNAPSHOT_SECONDS = 300.0
 IDLE_SECONDS = 60.0
 LATE_SECONDS = 60.0
@@ -90,7 +89,7 @@ class _Examination:
         if server["read_only"]:
             fix = "Connect to the primary, or: ALTER DATABASE … SET default_transaction_read_only = off."
             add(failure("writable", "the server takes no writes: it is a replica, or set to be read-only", fix))
-        add(_skew(server["now"], before, after))
+        add(skew(server["now"], before, after))
         await self._settings()
         await self._connections()
         # What may not be read cannot be looked at, not even for the schema's version.
@@ -178,18 +177,6 @@ class _Examination:
         now = (await self._connection.fetch(statement("clock_read"), None))[0][0]
         [found] = await self._connection.fetch(_ORPHAN, now, _micros(LATE_SECONDS), _micros(OLD_SECONDS))
         self._found += orphans(found["late"], found["old"])
-
-
-def _skew(theirs: int, before: int, after: int) -> Finding:
-    """Compare two clocks: ours was read on either side of the question."""
-    off = max(before - theirs, theirs - after, 0) / SECOND
-    if off <= SKEW_SECONDS:
-        return ok("clock", f"this machine's clock and the server's agree within {max(off, 0.001):.3g} s")
-    which = "behind" if theirs > after else "ahead of"
-    what = f"this machine's clock is {off:.0f} s {which} the server's; claims go by the server's"
-    return warning(
-        "clock", f"{what}, your logs and scheduled_at do not", "Run an NTP client (chrony, systemd-timesyncd) on both."
-    )
 
 
 def _set(name: str, value: str) -> str:

@@ -23,6 +23,7 @@ from dibs.stores.redis import (
     address,
     claiming,
     counting,
+    examining,
     finding,
     inserting,
     keys,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.clock import Clock
+    from dibs.domain.finding import Finding
     from dibs.domain.job import (
         ClaimRequest,
         Counts,
@@ -231,6 +233,9 @@ class RedisStore:
         """There is no schema: keys are made as they are needed."""
         del dry_run
         return []
+
+    async def examine(self) -> list[Finding]:
+        return await examining.examine(self._address, self._shard, self._clock)
 
 
 async def _pace(site: Site) -> Pace:
