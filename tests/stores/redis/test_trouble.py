@@ -283,6 +283,29 @@ async def test_a_redrive_that_others_overtook_conflicts(real: RedisStore, monkey
     assert (await read(real, job.id)).status is Status.COMPLETED
 
 
+async def test_a_redrive_is_dated_when_it_takes_its_key(real: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Race: the holder ends between reading and writing. Else the log would say that both had the key at once."""
+    old = await enqueue_and_claim(real, new_job(unique_key="one"))
+    await settle(real, completed(old))
+    holder = await enqueue_and_claim(real, new_job(unique_key="one"))
+    site, run = real._site(), real._site().run
+
+    async def meddle(script: Any, *words: Any) -> Any:
+        if script.name == "write":
+            monkeypatch.setattr(site, "run", run)
+            await settle(real, completed(holder))
+        return await run(script, *words)
+
+    monkeypatch.setattr(site, "run", meddle)
+    assert await settle(real, transitions.redrive(old.id)) == [Outcome.APPLIED]
+    redriven, ended = (await real.log(old.id))[-1], (await real.log(holder.id))[-1]
+    assert redriven.at_us >= ended.at_us
+    again = await read(real, old.id)
+    assert (again.due_us, again.updated_us, redriven.due_us) == (redriven.at_us,) * 3
+    assert ids(await claim(real)) == [old.id]
+    await assert_replays(real, [await read(real, old.id)])
+
+
 async def test_connection_is_not_supported(real: RedisStore) -> None:
     with pytest.raises(NotSupported, match="connection"):
         await real.insert([[new_job()]], connection=object())

@@ -66,6 +66,16 @@ local function remove(n, at)
   redis.call('ZADD', GRAVES, 0, string.sub(left, 1, 8) .. id)
 end
 
+-- A job that takes a key is dated when it does so, not when that was decided: the last holder may have ended since,
+-- and the log must not say that both had it at once (test_a_redrive_is_dated_when_it_takes_its_key).
+local date = struct.pack('>I8', now)
+
+local function dated(state, place, event)
+  return string.sub(state, 1, 14) .. date .. date .. string.sub(state, 31),
+    string.sub(place, 1, -20) .. date .. string.sub(place, -11),
+    string.sub(event, 1, 11) .. date .. string.sub(event, 20, 27) .. date .. string.sub(event, 36)
+end
+
 local any = false
 for n = 1, number do
   local at = 3 + WIDTH * (n - 1)
@@ -78,9 +88,11 @@ for n = 1, number do
     if ARGV[at + 2] == '' then
       remove(n, at)
     else
-      redis.call('HSET', STATE, seq, ARGV[at + 2])
-      redis.call('HSET', EVENTS, seq .. ARGV[at + 10], ARGV[at + 11])
-      if ARGV[at + 4] ~= '' then redis.call('ZADD', PENDING, 0, ARGV[at + 4]) end
+      local state, place, event = ARGV[at + 2], ARGV[at + 4], ARGV[at + 11]
+      if ARGV[at + 9] == 't' then state, place, event = dated(state, place, event) end
+      redis.call('HSET', STATE, seq, state)
+      redis.call('HSET', EVENTS, seq .. ARGV[at + 10], event)
+      if place ~= '' then redis.call('ZADD', PENDING, 0, place) end
       if ARGV[at + 7] ~= '' then redis.call('ZADD', DONE, 0, ARGV[at + 7]) end
     end
     if ARGV[at + 9] == 't' then redis.call('HSET', UNIQUE, keys[n], seq) end
