@@ -148,6 +148,42 @@ class MysqlDatabase:
         }, {}
 
 
+class RedisDatabase:
+    """One database. The server says how many scripts it has run, and how much memory it takes."""
+
+    name = "one database"
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        asyncio.run(self._prepare())
+
+    async def _prepare(self) -> None:
+        from dibs.clock import Clock
+        from dibs.stores.redis import RedisStore
+
+        store = RedisStore(self.url, Clock())
+        counts = await store.counts()
+        await store.close()
+        if counts.unfinished + counts.completed + counts.failed + counts.cancelled:
+            sys.exit("there are jobs in this database already: name an empty one")
+
+    def _ask(self) -> dict[str, Any]:
+        import redis
+
+        with redis.Redis.from_url(self.url.partition("?")[0]) as client:
+            info = client.info("everything")
+        scripts = info.get("cmdstat_evalsha", {"calls": 0})["calls"]
+        return {"scripts": scripts, "size": info["used_memory"], "connections": info["connected_clients"]}
+
+    def now(self) -> str:
+        found = self._ask()
+        return f"{found['connections']} connections, {found['scripts']} scripts"
+
+    def end(self) -> tuple[dict[str, Any], dict[str, bool]]:
+        found = self._ask()
+        return {"scripts": found["scripts"], "size_mib": round(found["size"] / MIB, 1)}, {}
+
+
 @contextmanager
 def enter(store: str, folder: Path) -> Iterator[Arena]:
     """Make what ``--store`` names: ``sqlite``, a server of its own by its make, or an empty database by URL."""
@@ -171,5 +207,12 @@ def enter(store: str, folder: Path) -> Iterator[Arena]:
             yield MysqlDatabase(server.url.removesuffix("/mysql") + "/jobs")
     elif store.startswith(("mysql://", "mariadb://")):
         yield MysqlDatabase(store)
+    elif store == "redis":
+        from tests.servers import redis
+
+        with redis.private(redis.DURABLE) as server:
+            yield RedisDatabase(server.url)
+    elif store.startswith(("redis://", "rediss://")):
+        yield RedisDatabase(store)
     else:
-        sys.exit(f"--store {store}: must be sqlite, postgresql, mariadb, or postgresql://… or mysql://…")
+        sys.exit(f"--store {store}: must be sqlite, postgresql, mariadb, redis, or the URL of a server's database")

@@ -8,11 +8,12 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pymysql
+import redis as driver
 
 from dibs.clock import Clock
 from dibs.stores.mysql import MysqlStore
 from dibs.stores.postgres import PostgresStore
-from tests.servers import mariadb, postgres
+from tests.servers import mariadb, postgres, redis
 from tests.servers.databases import connect_mysql
 from tests.servers.proxy import Proxy
 
@@ -119,7 +120,44 @@ def mysql() -> Iterator[Subject]:
         yield Mariadb(server)
 
 
-SUBJECTS: dict[str, Callable[[], AbstractContextManager[Subject]]] = {"postgresql": postgresql, "mariadb": mysql}
+class Redis:
+    options = "?timeout=2"
+    notice = 2.0
+    commits = b"EVALSHA"  # a script is done whole
+
+    def __init__(self, server: redis.Server) -> None:
+        self._server = server
+        self.url = server.url
+
+    def stop(self, mode: str) -> None:
+        self._server.stop(mode)
+
+    def start(self) -> None:
+        self._server.start()
+
+    async def prepare(self) -> None:
+        await asyncio.to_thread(self._server.ask, "FLUSHALL")
+
+    async def kill(self) -> int:
+        return await asyncio.to_thread(self._kill)
+
+    def _kill(self) -> int:
+        with driver.Redis(port=self._server.port) as client:
+            ours = [each["id"] for each in client.client_list() if each["name"] == "dibs"]
+            return sum(client.client_kill_filter(_id=id) for id in ours)
+
+
+@contextmanager
+def redis_() -> Iterator[Subject]:
+    with redis.private(redis.DURABLE) as server:
+        yield Redis(server)
+
+
+SUBJECTS: dict[str, Callable[[], AbstractContextManager[Subject]]] = {
+    "postgresql": postgresql,
+    "mariadb": mysql,
+    "redis": redis_,
+}
 
 
 @contextmanager

@@ -91,7 +91,9 @@ CATCHERS: dict[str, Catcher] = {
     "store suite": suite(
         "tests/conformance/test_memory.py", "tests/conformance/test_sqlite.py", "-k", "not state_machine"
     ),
-    "broker suite": suite("tests/broker", "-k", "not sqlite and not postgres and not mysql and not waiting"),
+    "broker suite": suite(
+        "tests/broker", "-k", "not sqlite and not postgres and not mysql and not redis and not waiting"
+    ),
     "worker's tests": suite("tests/worker/test_stop.py", "tests/worker/test_worker.py", "tests/app/test_keeper.py"),
     "small worlds": small_worlds,
 }

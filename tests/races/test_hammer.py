@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.crew import ROOT
-from tests.servers.databases import bare_mysql, bare_postgres
+from tests.servers.databases import bare_mysql, bare_postgres, empty_redis
 
 
 def hammer(*arguments: str) -> dict[str, Any]:
@@ -50,6 +50,14 @@ def test_hammer_postgres() -> None:
 def test_hammer_mysql() -> None:
     """Eight processes: no deadlock reaches anyone, and no claim is handed out twice."""
     url = bare_mysql("hammer")
+    assert hammer("--store", url, "--processes", "8", "--claims", "400", "--seconds", "90")["claims"] >= 400
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_hammer_redis() -> None:
+    """Eight processes: no script meets another's half-done work, and no claim is handed out twice."""
+    url = empty_redis()
     assert hammer("--store", url, "--processes", "8", "--claims", "400", "--seconds", "90")["claims"] >= 400
 
 

@@ -143,6 +143,15 @@ def empty_valkey() -> str:
     return _emptied(_numbered(valkey.shared(), os.getpid()))
 
 
+def bare_redis(name: str) -> str:
+    """Give the URL of this process's database on the run's Redis with a prefix of that name, which no key has yet."""
+    url = _numbered(redis.shared(), os.getpid())
+    with driver.Redis.from_url(url) as client:
+        for key in client.scan_iter(match=f"{name}:*", count=1000):
+            client.unlink(key)
+    return f"{url}?prefix={name}"
+
+
 @cache
 def _numbered(server: str, _pid: int) -> str:
     """Take the next database of the server: its first one counts how many were taken."""

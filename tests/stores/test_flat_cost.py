@@ -16,8 +16,9 @@ from dibs.store import Store
 from dibs.stores.memory import MemoryStore
 from dibs.stores.mysql import MysqlStore
 from dibs.stores.postgres import PostgresStore
+from dibs.stores.redis import RedisStore
 from dibs.stores.sqlite import SqliteStore
-from tests.servers.databases import bare_mysql, bare_postgres
+from tests.servers.databases import bare_mysql, bare_postgres, bare_redis
 
 FEW, MANY = 2_000, 100_000
 TURNS, CLAIMS = 9, 60
@@ -41,6 +42,10 @@ def postgres(path: Path, clock: Clock) -> Store:
 
 def mysql(path: Path, clock: Clock) -> Store:
     return MysqlStore(bare_mysql(path.stem), clock)
+
+
+def redis(path: Path, clock: Clock) -> Store:
+    return RedisStore(bare_redis(path.stem), clock)
 
 
 @asynccontextmanager
@@ -71,7 +76,7 @@ async def turn(store: Store, clock: Clock) -> float:
 @pytest.mark.slow
 @pytest.mark.serial
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("make", [memory, sqlite, postgres, mysql])
+@pytest.mark.parametrize("make", [memory, sqlite, postgres, mysql, redis])
 async def test_claim_costs_the_same_whatever_waits(make: Make, tmp_path: Path) -> None:
     """Both are measured in turns, so that a slow moment of the machine is one of both.
 

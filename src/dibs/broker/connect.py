@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dibs.store import Store
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+]*)://")
-SCHEMES = ("memory://", "sqlite:///", "postgresql://", "mysql://")
+SCHEMES = ("memory://", "sqlite:///", "postgresql://", "mysql://", "redis://")
 
 
 def open_store(url: str, clock: Clock) -> Store:
@@ -31,6 +31,8 @@ def open_store(url: str, clock: Clock) -> Store:
         return _postgres(url, clock)
     if scheme in {"mysql", "mariadb"}:
         return _mysql(url, clock)
+    if scheme in {"redis", "rediss"}:
+        return _redis(url, clock)
     raise InvalidRequest([Problem("url", f"{url!r} names no store that is built in; use {' or '.join(SCHEMES)}…")])
 
 
@@ -51,4 +53,14 @@ def _mysql(url: str, clock: Clock) -> Store:
         if (error.name or "").split(".")[0] != "asyncmy":
             raise
         raise NotSupported("MySQL and MariaDB need asyncmy", hint="pip install 'dibs-queue[mysql]'") from None
+    return from_url(url, clock)
+
+
+def _redis(url: str, clock: Clock) -> Store:
+    try:
+        from dibs.stores.redis import from_url
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in {"redis", "hiredis"}:
+            raise
+        raise NotSupported("Redis needs redis-py and hiredis", hint="pip install 'dibs-queue[redis]'") from None
     return from_url(url, clock)

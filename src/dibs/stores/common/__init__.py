@@ -1,1 +1,1 @@
-"""What the stores on SQL servers share: rows, names, judgements, waiting, connections. None of it knows a statement."""
+"""What stores on servers share: rows, names, judgements, waiting, hints, connections. None of it knows a statement."""

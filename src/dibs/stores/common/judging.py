@@ -54,7 +54,8 @@ class Court:
         self.elsewhere: dict[str, Status] = {}  # jobs whose row another transaction holds, and what they were before
         self.keys: dict[str, str] = {}  # unique key -> the unfinished job that has it
         self.changed: list[Entry] = []
-        self.events: list[tuple[Any, ...]] = []  # rows of ``write_log``
+        self.logged: list[Event] = []  # one for each that has changed
+        self.events: list[tuple[Any, ...]] = []  # the same as rows of ``write_log``
         self.gone: list[Gone] = []
         self.news: set[tuple[str, str]] = set()  # where jobs have become pending
         self.returned: list[tuple[int, int]] = []  # lanes that jobs came back to, and when those are due
@@ -102,6 +103,7 @@ class Court:
             self.news.add((after.queue, after.task))
             self.returned.append((entry.lane, after.due_us))
         self.changed.append(entry)
+        self.logged.append(event)
         self.events.append(_logged(event, entry.seq))
         return Written(outcome, after.status)
 

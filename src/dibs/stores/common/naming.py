@@ -24,12 +24,12 @@ def keys(drafts: Iterable[Draft]) -> set[LaneKey]:
     return {(draft.queue, draft.task, draft.priority) for draft in drafts}
 
 
-def is_plain(groups: Sequence[Sequence[Draft]]) -> bool:
-    """Say whether drafts can be inserted in one statement: no tags, and no name twice."""
+def is_plain(groups: Sequence[Sequence[Draft]], *, tagged: bool = False) -> bool:
+    """Say whether drafts can be inserted in one statement: no name twice, and no tags unless the store takes those."""
     ids, idempotency, unique, number = set(), set(), set(), 0
     for group in groups:
         for draft in group:
-            if draft.terms.tags:
+            if draft.terms.tags and not tagged:
                 return False
             number += 1
             ids.add(draft.id)

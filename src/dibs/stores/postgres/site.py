@@ -14,12 +14,13 @@ from dibs.stores.postgres.errors import FAILURES, translate
 from dibs.stores.postgres.link import pool
 from dibs.stores.postgres.statements import statement
 from dibs.stores.postgres.turn import OwnTurn
-from dibs.stores.postgres.wake import Herald, Listener
+from dibs.stores.postgres.wake import Listener
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 
     from dibs.clock import Clock
+    from dibs.stores.common.herald import Herald
     from dibs.stores.common.waiting import Waiting
     from dibs.stores.postgres.address import Address
     from dibs.stores.postgres.turn import Name, Turn

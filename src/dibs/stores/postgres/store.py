@@ -15,6 +15,7 @@ from dibs.domain.job import Outcome
 from dibs.store import Capabilities, Refusal, Written
 from dibs.stores.common import pruning
 from dibs.stores.common.asking import BUSY_SECONDS, is_busy, until_free
+from dibs.stores.common.herald import Herald
 from dibs.stores.common.leases import NoneLate
 from dibs.stores.common.naming import Known, Overtaken, is_plain
 from dibs.stores.common.places import Places
@@ -37,7 +38,7 @@ from dibs.stores.postgres.counting import Counter
 from dibs.stores.postgres.errors import AGAIN, FAILURES, translate
 from dibs.stores.postgres.link import pool
 from dibs.stores.postgres.site import Site, Time
-from dibs.stores.postgres.wake import POLL_SECONDS, TRUST_SECONDS, Herald
+from dibs.stores.postgres.wake import POLL_SECONDS, TRUST_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Sequence

@@ -6,23 +6,18 @@ All of it is a hint. Whoever waits looks again every second, so a hint that is l
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from dibs.domain.errors import DibsError
 from dibs.stores.postgres.errors import FAILURES
 from dibs.stores.postgres.link import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from dibs.stores.postgres.address import Address
     from dibs.stores.postgres.link import Link
-    from dibs.stores.postgres.turn import Name
 
 POLL_SECONDS = 1.0
 """How long a lost hint may go unnoticed."""
@@ -30,65 +25,6 @@ POLL_SECONDS = 1.0
 TRUST_SECONDS = 5.0  # how long what was seen is believed, while a listener would have heard of news
 _PING_SECONDS = 15.0  # how long a listener's silence is believed
 _PING_TIMEOUT = 5.0
-_NOTIFY_SECONDS = 0.02  # between two hints of one process
-_LONGEST = 7000  # bytes of a hint; PostgreSQL takes up to 8000
-_ANY = "*"
-
-
-class Herald:
-    """Tells other processes, at most so often: the first at once, what follows within a moment together."""
-
-    def __init__(self) -> None:
-        self.id = uuid4().hex
-        self._lock = threading.Lock()
-        self._last = 0.0
-        self._gathered: set[Name] = set()
-        self._any = False
-        self._scheduled = False
-
-    def pick(self, news: Iterable[Name] | None) -> tuple[str | None, float | None]:
-        """Give what is to be sent now; or else in how many seconds to ask for the rest, if no one does yet.
-
-        Real time: other processes are waiting, whose time no fake clock moves.
-        """
-        with self._lock:
-            if news is None:
-                self._any = True
-            else:
-                self._gathered.update(news)
-            left = self._last + _NOTIFY_SECONDS - time.monotonic()
-            if left <= 0:
-                return self._take(), None
-            if self._scheduled:
-                return None, None
-            self._scheduled = True
-            return None, left
-
-    def rest(self) -> str | None:
-        """Give what has gathered since."""
-        with self._lock:
-            self._scheduled = False
-            return self._take() if self._gathered or self._any else None
-
-    def _take(self) -> str:
-        self._last = time.monotonic()
-        payload = self.about(None if self._any else self._gathered, self.id)
-        self._gathered, self._any = set(), False
-        return payload
-
-    def about(self, news: Iterable[Name] | None, sender: str = "") -> str:
-        """Put news into words; none: it may concern anyone. Without a sender they are news to its own process too."""
-        names: Any = _ANY if news is None else sorted(news)
-        payload = msgspec.json.encode([sender, names])
-        return (payload if len(payload) <= _LONGEST else msgspec.json.encode([sender, _ANY])).decode()
-
-    def read(self, payload: str) -> tuple[bool, list[Name] | None]:
-        """Say whether a hint is from elsewhere, and what it is about."""
-        try:
-            sender, names = msgspec.json.decode(payload)
-            return sender != self.id, None if names == _ANY else [(queue, task) for queue, task in names]
-        except (msgspec.DecodeError, ValueError, TypeError):  # from whomever; it may mean anything
-            return True, None
 
 
 class Listener:

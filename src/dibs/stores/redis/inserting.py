@@ -1,0 +1,115 @@
+"""Insert: each group whole or not at all; all groups in one script, if nothing in them is known already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from dibs.store import Refusal
+from dibs.stores.common.naming import Named, Overtaken
+from dibs.stores.common.rows import TermsWriter
+from dibs.stores.redis import reading, values
+from dibs.stores.redis.scripts import script
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dibs.domain.job import Draft, Job
+    from dibs.stores.redis.site import Site
+
+_INSERT = script("insert")
+_NAMED = script("insert_named")
+
+_STEP = 300  # jobs of several groups that are inserted together; one group is never divided
+
+
+async def insert_plain(site: Site, groups: Sequence[Sequence[Draft]]) -> list[list[Job]]:
+    """Insert groups together if every draft is new; ``Overtaken`` if one of them is not, and nothing was written."""
+    drafts = [draft for group in groups for draft in group]
+    now = await _insert(site, drafts) if drafts else 0
+    return [[draft.job(now) for draft in group] for group in groups]
+
+
+def steps(groups: Sequence[Sequence[Draft]]) -> list[list[Sequence[Draft]]]:
+    """Divide groups so that no script takes long, but for a single large group."""
+    found: list[list[Sequence[Draft]]] = []
+    number = 0
+    for group in groups:
+        if not found or number + len(group) > _STEP:
+            found.append([])
+            number = 0
+        found[-1].append(group)
+        number += len(group)
+    return found
+
+
+async def insert_group(site: Site, group: Sequence[Draft]) -> list[Job] | Refusal:
+    """Insert one group, or say why not; ``Overtaken`` if it is to be tried again."""
+    named = await _named(site, group)
+    jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
+    new: dict[str, Draft] = {}
+    for index, draft in enumerate(group):
+        first, mismatch = named.identify(draft)
+        if first is None:
+            job = draft.job(0)  # the time is known once they are in
+            named.add(job)
+            new[draft.id] = draft
+            jobs.append((job, False))
+        elif mismatch is None:
+            jobs.append((first, True))
+        else:
+            if first.id in new:
+                first = new[first.id].job(await reading.now(site))
+            return Refusal(index, mismatch, first)
+    now = await _insert(site, list(new.values())) if new else 0
+    made = {id: draft.job(now) for id, draft in new.items()}
+    return [replace(made.get(job.id, job), was_duplicate=duplicate) for job, duplicate in jobs]
+
+
+async def _insert(site: Site, drafts: Sequence[Draft]) -> int:
+    """Insert new jobs; say when."""
+    news = {(draft.queue, draft.task) for draft in drafts}
+    hint = site.hint(news)
+    now = int(await site.run(_INSERT, site.told, hint, *_words(drafts)))
+    if now == 0:
+        site.publish(hint)  # it may be about other jobs than these
+        raise Overtaken
+    site.tell(news)
+    return now
+
+
+def _words(drafts: Sequence[Draft]) -> list[Any]:
+    """Say what is to be inserted; what many jobs have in common is said once."""
+    terms = TermsWriter()
+    sorts: dict[tuple[Any, ...], int] = {}
+    common: list[Any] = []
+    jobs: list[Any] = []
+    names: list[Any] = []
+    for number, draft in enumerate(drafts, 1):
+        key = (draft.queue, draft.task, draft.priority, draft.max_attempts, draft.delay_us, draft.scheduled_us)
+        sort = sorts.get(key)
+        if sort is None:
+            sort = sorts[key] = len(sorts) + 1
+            lane, left = values.lane(draft.queue, draft.task, draft.priority), values.left(draft.max_attempts)
+            common += (lane, left, draft.delay_us or 0, values.due(draft))
+        jobs += (draft.id, sort, values.settled(draft, terms))
+        if draft.idempotency_key is not None:
+            names += (number, b"k", draft.idempotency_key)
+        if draft.unique_key is not None:
+            names += (number, b"u", draft.unique_key)
+        if draft.batch_id is not None or draft.terms.tags:
+            for index in values.indexed(draft.batch_id, draft.terms.tags):
+                names += (number, b"i", index)
+    return [len(sorts), len(drafts), *common, *jobs, *names]
+
+
+async def _named(site: Site, group: Sequence[Draft]) -> Named:
+    ids = [draft.id for draft in group]
+    keys = [draft.idempotency_key for draft in group if draft.idempotency_key is not None]
+    unique = [draft.unique_key for draft in group if draft.unique_key is not None]
+    answer = await site.run(_NAMED, len(ids), len(keys), *ids, *keys, *unique)
+    found = zip(
+        ["id"] * len(ids) + ["key"] * len(keys) + ["unique"] * len(unique), answer[::2], answer[1::2], strict=True
+    )
+    return Named((by, values.shown(body, state)) for by, body, state in found if body)

@@ -1,0 +1,103 @@
+"""Wake-up: those who wait hear of a job at once from this process's own commits, and of others' by a channel.
+
+All of it is a hint. Whoever waits looks again every few seconds, so a hint that is lost costs that much and no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from dibs.domain.errors import DibsError
+from dibs.stores.common.waiting import Pace
+from dibs.stores.redis.errors import FAILURES
+from dibs.stores.redis.link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dibs.stores.redis.address import Address
+
+logger = logging.getLogger("dibs")
+
+LISTENING = Pace(trust=5.0, poll=5.0)
+"""While a listener would have heard of news."""
+
+DEAF = Pace(trust=0.9, poll=1.0)
+"""While there is none. All who want the same look together."""
+
+_PING_SECONDS = 5.0  # how long a listener's silence is believed
+_PONG_SECONDS = 3.0
+_AGAIN_SECONDS = (0.05, 0.1, 0.2, 0.5)  # before each try to listen again; the last one for all that follow
+
+
+class Listener:
+    """One connection of a loop that listens, with a task of its own, begun when someone first waits there.
+
+    Real time throughout: other processes are waiting, whose time no fake clock moves.
+    """
+
+    def __init__(self, address: Address, channel: str, heard: Callable[[str | None], None]) -> None:
+        self._address, self._channel, self._heard = address, channel, heard
+        self._task: asyncio.Task[None] | None = None
+        self._link: Link | None = None
+        self._subscribed = False
+        self._tried = 0
+
+    def listening(self) -> bool:
+        """Say whether hints are heard, after seeing to it that someone listens."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._listen(), name="dibs-listen")
+        return self._subscribed
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._listen_once()
+            except (*FAILURES, DibsError) as error:
+                logger.debug("the listener was cut off, and will be back: %s", error)
+            finally:
+                self._subscribed = False
+                self.terminate_link()
+            await asyncio.sleep(_AGAIN_SECONDS[min(self._tried, len(_AGAIN_SECONDS) - 1)])
+            self._tried += 1
+
+    async def _listen_once(self) -> None:
+        link = self._link = await Link.connect(self._address)
+        await link.send(b"SSUBSCRIBE", self._channel)
+        async with asyncio.timeout(self._address.timeout):
+            await link.receive()
+        self._subscribed, self._tried = True, 0
+        self._heard(None)  # what came while no one listened is for a look to find
+        while True:
+            try:
+                async with asyncio.timeout(_PING_SECONDS):
+                    message = await link.receive()
+            except TimeoutError:
+                await link.send(b"PING")
+                async with asyncio.timeout(_PONG_SECONDS):
+                    message = await link.receive()
+            if isinstance(message, list) and message[0] == b"smessage":
+                self._heard(message[2].decode())
+
+    def terminate_link(self) -> None:
+        """Cut the connection, without waiting."""
+        link, self._link = self._link, None
+        if link is not None:
+            link.terminate()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        task, self._task = self._task, None
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=1.0)
+        self.terminate_link()
+
+    def terminate(self) -> None:
+        """Stop listening, without waiting."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        self.terminate_link()
