@@ -1,4 +1,4 @@
-"""The log of a job whose row tells the end of it itself: the same to whoever reads it, before and after it is written down."""
+"""The log of a job whose row tells the end of it: the same to whoever reads it, before and after it is written down."""
 
 import asyncpg
 
