@@ -235,7 +235,7 @@ async def test_a_store_that_was_inherited_by_a_fork_says_so(real: RedisStore) ->
     pid = os.fork()
     if pid == 0:  # pragma: no cover - the child
         try:
-            real._site()
+            real._sites.here()
         except StoreUnavailable:
             os._exit(42)
         os._exit(1)
@@ -247,7 +247,7 @@ async def test_a_store_that_was_inherited_by_a_fork_says_so(real: RedisStore) ->
 async def test_a_write_that_others_overtook_is_judged_again(real: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Race: the job was extended between reading and writing. The state is compared whole."""
     job = await enqueue_and_claim(real, new_job())
-    site, run = real._site(), real._site().run
+    site, run = real._sites.here(), real._sites.here().run
     extended = 0
 
     async def meddle(script: Any, *words: Any) -> Any:
@@ -270,7 +270,7 @@ async def test_a_redrive_that_others_overtook_conflicts(real: RedisStore, monkey
     """Race: someone enqueues with the unique key between reading and writing."""
     job = await enqueue_and_claim(real, new_job(unique_key="one"))
     await settle(real, completed(job))
-    site, run = real._site(), real._site().run
+    site, run = real._sites.here(), real._sites.here().run
 
     async def meddle(script: Any, *words: Any) -> Any:
         if script.name == "write":
@@ -288,7 +288,7 @@ async def test_a_redrive_is_dated_when_it_takes_its_key(real: RedisStore, monkey
     old = await enqueue_and_claim(real, new_job(unique_key="one"))
     await settle(real, completed(old))
     holder = await enqueue_and_claim(real, new_job(unique_key="one"))
-    site, run = real._site(), real._site().run
+    site, run = real._sites.here(), real._sites.here().run
 
     async def meddle(script: Any, *words: Any) -> Any:
         if script.name == "write":
