@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import sys
 import threading
 import time
@@ -127,11 +128,17 @@ def _batch(queue: Queue, jobs: int) -> None:
 
 
 def _work(queue: Queue, jobs: int) -> None:
-    seen = Seen(jobs)
+    seen, before = Seen(jobs), _cpu()
     queue.work(seen)
-    left = queue.left()
+    cpu, left = _cpu() - before, queue.left()
     emptied = seen.emptied or time.monotonic()
-    _say(numbers=seen.numbers, first=min(seen.starts), last=max(seen.starts), emptied=emptied, left=left)
+    _say(numbers=seen.numbers, first=min(seen.starts), last=max(seen.starts), emptied=emptied, left=left, cpu=cpu)
+
+
+def _cpu() -> float:
+    """Seconds of CPU of this process, and of those that it started and that have ended."""
+    used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _produce(queue: Queue, jobs: int) -> None:

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,9 @@ SECONDS, LOOK = 40.0, 0.02
 class Node(redis.Server):
     """One of the six."""
 
-    @property
+    @cached_property
     def id(self) -> str:
+        """Its name for life; once it was asked, it is known also while the node does not answer."""
         return str(self.ask("CLUSTER", "MYID"))
 
     @property
@@ -91,7 +92,7 @@ class Server:
     def stop(self, mode: str = "fast") -> None:
         for node in self.nodes:
             with contextlib.suppress(FileNotFoundError):  # it was never started
-                node.stop("immediate")
+                node.stop(mode)
 
     def _introduce(self) -> None:
         """Share out the slots, let everyone meet, and give each master its replica."""
@@ -127,7 +128,7 @@ class Server:
         return [self.node(line[0]) for line in self._view() if "master" in line[2] and "fail" not in line[2]]
 
     def node(self, id: str) -> Node:
-        return next(node for node in self.nodes if _answers(node) and node.id == id)
+        return next(node for node in self.nodes if node.id == id)
 
     def replica_of(self, master: Node) -> Node:
         id = master.id
