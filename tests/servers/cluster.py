@@ -124,7 +124,7 @@ class Server:
 
     @property
     def masters(self) -> list[Node]:
-        """Tell which nodes are masters, as most of those that answer see it."""
+        """Tell which nodes are masters and well."""
         return [self.node(line[0]) for line in self._view() if "master" in line[2] and "fail" not in line[2]]
 
     def node(self, id: str) -> Node:
@@ -139,11 +139,9 @@ class Server:
         return int(driver.crc.key_slot(key.encode()))
 
     def master_of(self, slot: int) -> Node:
-        """Find who serves a slot, as a node that answers sees it."""
-        for first, last, (_, port, *_rest), *_ in self.alive[0].ask("CLUSTER", "SLOTS"):
-            if first <= slot <= last:
-                return next(node for node in self.nodes if node.port == port)
-        raise LookupError(f"no one serves slot {slot}")
+        """Find who serves a slot."""
+        port = _owner(self._best_informed(), slot)
+        return next(node for node in self.nodes if node.port == port)
 
     def is_whole(self) -> bool:
         """Say whether every node answers, agrees, and every master has a replica that is up to date."""
@@ -168,7 +166,11 @@ class Server:
         _until("the cluster is whole", self.is_whole)
 
     def _view(self) -> list[list[str]]:
-        return _view_of(self.alive[0])
+        return _view_of(self._best_informed())
+
+    def _best_informed(self) -> Node:
+        """Choose whom to ask: one that was paused may not have heard yet that it was replaced."""
+        return max(self.alive, key=_epoch)
 
     # What a test does to it
 
@@ -223,6 +225,11 @@ class Server:
 def _view_of(node: Node) -> list[list[str]]:
     """Ask a node of all: id, address, flags, master, ping, pong, epoch, link, slots."""
     return [line.split(" ") for line in str(node.ask("CLUSTER", "NODES")).splitlines()]
+
+
+def _epoch(node: Node) -> int:
+    told = dict(line.split(":", 1) for line in str(node.ask("CLUSTER", "INFO")).splitlines())
+    return int(told["cluster_current_epoch"])
 
 
 def _owner(node: Node, slot: int) -> int | None:
