@@ -23,6 +23,8 @@ EVERY = 0.05
 """Seconds between two jobs of a producer, more or less."""
 PATIENCE = 5.0
 """Seconds without any news after which jobs that are missing are given up for lost."""
+FIRST = 60.0
+"""Seconds until the first news: who enqueues may be another process, which has to start on a busy machine."""
 LOOK = 0.001
 """Seconds between two looks into a queue that cannot wake who waits."""
 
@@ -43,6 +45,10 @@ class Seen:
         self.numbers.append(number)
         if len(self.numbers) >= self.jobs:
             self.all.set()
+
+    def hopeful(self, since: float) -> bool:
+        """Whether more may come, if the last news was then."""
+        return time.monotonic() - since < (PATIENCE if self.numbers else FIRST)
 
 
 class Queue(Protocol):
@@ -92,10 +98,10 @@ def url_in(folder: Path) -> str:
 def settled(queue: Queue, seen: Seen) -> None:
     """Wait until the store shows nothing left, for a worker that is stopped from outside."""
     known, since = -1, time.monotonic()
-    while not seen.all.wait(0.1) and time.monotonic() - since < PATIENCE:
+    while not seen.all.wait(0.1) and seen.hopeful(since):
         if len(seen.numbers) != known:
             known, since = len(seen.numbers), time.monotonic()
-    while queue.left() and time.monotonic() - since < PATIENCE:
+    while queue.left() and seen.hopeful(since):
         time.sleep(LOOK)
     seen.emptied = time.monotonic()
 
