@@ -20,6 +20,7 @@ SHARE = 0.4
 """The part of the broker's own rate that is left when handlers, heartbeats and middleware have had theirs."""
 BROKER = "dibs broker, sqlite"
 STARTED, EMPTIED = "jobs, first start → last start", "jobs, first start → nothing left"
+FOR_CPU = "jobs for a second of the worker's CPU"
 
 
 async def end_to_end(run: Run) -> None:
@@ -42,6 +43,7 @@ def tell(run: Run, case: str, field: Field, found: dict[str, list[Drained]], job
         name = _named(who, jobs)
         run.figure(case, name, EMPTIED, "/s", [turn.emptied for turn in found[who.subject]])
         run.figure(case, name, STARTED, "/s", [turn.starts for turn in found[who.subject]])
+        run.figure(case, name, FOR_CPU, "/s", [turn.for_cpu for turn in found[who.subject]])
 
 
 def hold(run: Run, found: dict[str, list[Drained]], by_broker: list[float]) -> None:
@@ -61,7 +63,7 @@ def over_the_best(
 ) -> list[float]:
     """Ours until nothing is left, over the best peer's better rate; give ours."""
     mine = [turn.emptied for turn in found[field.ours.subject]]
-    theirs = {who.subject: [max(turn) for turn in found[who.subject]] for who in field.peers}
+    theirs = {who.subject: [turn.better for turn in found[who.subject]] for who in field.peers}
     first = best(theirs)
     run.rates[field.title] = {field.ours.subject: mine} | theirs
     run.bar(

@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.peers.program import LOOK, PATIENCE, Job, Seen, url_in
+from bench.peers.program import LOOK, Job, Seen, url_in
 
 T = TypeVar("T")
 
@@ -89,11 +89,11 @@ class ServerQueue(ABC):
     async def _until_settled(self, seen: Seen) -> None:
         """Wait until everything was handled, and the store shows nothing left."""
         known, since = -1, time.monotonic()
-        while not seen.all.is_set() and time.monotonic() - since < PATIENCE:
+        while not seen.all.is_set() and seen.hopeful(since):
             if len(seen.numbers) != known:
                 known, since = len(seen.numbers), time.monotonic()
             await asyncio.sleep(NEWS)
-        while await self.count() and time.monotonic() - since < PATIENCE:  # noqa: ASYNC110 (only the store knows)
+        while await self.count() and seen.hopeful(since):  # noqa: ASYNC110 (only the store knows)
             await asyncio.sleep(LOOK)
         seen.emptied = time.monotonic()
 

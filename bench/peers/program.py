@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import sys
 import threading
 import time
@@ -22,6 +23,8 @@ EVERY = 0.05
 """Seconds between two jobs of a producer, more or less."""
 PATIENCE = 5.0
 """Seconds without any news after which jobs that are missing are given up for lost."""
+FIRST = 60.0
+"""Seconds until the first news: who enqueues may be another process, which has to start on a busy machine."""
 LOOK = 0.001
 """Seconds between two looks into a queue that cannot wake who waits."""
 
@@ -42,6 +45,10 @@ class Seen:
         self.numbers.append(number)
         if len(self.numbers) >= self.jobs:
             self.all.set()
+
+    def hopeful(self, since: float) -> bool:
+        """Whether more may come, if the last news was then."""
+        return time.monotonic() - since < (PATIENCE if self.numbers else FIRST)
 
 
 class Queue(Protocol):
@@ -91,10 +98,10 @@ def url_in(folder: Path) -> str:
 def settled(queue: Queue, seen: Seen) -> None:
     """Wait until the store shows nothing left, for a worker that is stopped from outside."""
     known, since = -1, time.monotonic()
-    while not seen.all.wait(0.1) and time.monotonic() - since < PATIENCE:
+    while not seen.all.wait(0.1) and seen.hopeful(since):
         if len(seen.numbers) != known:
             known, since = len(seen.numbers), time.monotonic()
-    while queue.left() and time.monotonic() - since < PATIENCE:
+    while queue.left() and seen.hopeful(since):
         time.sleep(LOOK)
     seen.emptied = time.monotonic()
 
@@ -127,11 +134,17 @@ def _batch(queue: Queue, jobs: int) -> None:
 
 
 def _work(queue: Queue, jobs: int) -> None:
-    seen = Seen(jobs)
+    seen, before = Seen(jobs), _cpu()
     queue.work(seen)
-    left = queue.left()
+    cpu, left = _cpu() - before, queue.left()
     emptied = seen.emptied or time.monotonic()
-    _say(numbers=seen.numbers, first=min(seen.starts), last=max(seen.starts), emptied=emptied, left=left)
+    _say(numbers=seen.numbers, first=min(seen.starts), last=max(seen.starts), emptied=emptied, left=left, cpu=cpu)
+
+
+def _cpu() -> float:
+    """Seconds of CPU of this process, and of those that it started and that have ended."""
+    used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _produce(queue: Queue, jobs: int) -> None:

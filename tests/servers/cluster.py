@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,9 @@ SECONDS, LOOK = 40.0, 0.02
 class Node(redis.Server):
     """One of the six."""
 
-    @property
+    @cached_property
     def id(self) -> str:
+        """Its name for life; once it was asked, it is known also while the node does not answer."""
         return str(self.ask("CLUSTER", "MYID"))
 
     @property
@@ -91,7 +92,7 @@ class Server:
     def stop(self, mode: str = "fast") -> None:
         for node in self.nodes:
             with contextlib.suppress(FileNotFoundError):  # it was never started
-                node.stop("immediate")
+                node.stop(mode)
 
     def _introduce(self) -> None:
         """Share out the slots, let everyone meet, and give each master its replica."""
@@ -123,11 +124,11 @@ class Server:
 
     @property
     def masters(self) -> list[Node]:
-        """Tell which nodes are masters, as most of those that answer see it."""
+        """Tell which nodes are masters and well."""
         return [self.node(line[0]) for line in self._view() if "master" in line[2] and "fail" not in line[2]]
 
     def node(self, id: str) -> Node:
-        return next(node for node in self.nodes if _answers(node) and node.id == id)
+        return next(node for node in self.nodes if node.id == id)
 
     def replica_of(self, master: Node) -> Node:
         id = master.id
@@ -138,11 +139,9 @@ class Server:
         return int(driver.crc.key_slot(key.encode()))
 
     def master_of(self, slot: int) -> Node:
-        """Find who serves a slot, as a node that answers sees it."""
-        for first, last, (_, port, *_rest), *_ in self.alive[0].ask("CLUSTER", "SLOTS"):
-            if first <= slot <= last:
-                return next(node for node in self.nodes if node.port == port)
-        raise LookupError(f"no one serves slot {slot}")
+        """Find who serves a slot."""
+        port = _owner(self._best_informed(), slot)
+        return next(node for node in self.nodes if node.port == port)
 
     def is_whole(self) -> bool:
         """Say whether every node answers, agrees, and every master has a replica that is up to date."""
@@ -167,7 +166,11 @@ class Server:
         _until("the cluster is whole", self.is_whole)
 
     def _view(self) -> list[list[str]]:
-        return _view_of(self.alive[0])
+        return _view_of(self._best_informed())
+
+    def _best_informed(self) -> Node:
+        """Choose whom to ask: one that was paused may not have heard yet that it was replaced."""
+        return max(self.alive, key=_epoch)
 
     # What a test does to it
 
@@ -222,6 +225,11 @@ class Server:
 def _view_of(node: Node) -> list[list[str]]:
     """Ask a node of all: id, address, flags, master, ping, pong, epoch, link, slots."""
     return [line.split(" ") for line in str(node.ask("CLUSTER", "NODES")).splitlines()]
+
+
+def _epoch(node: Node) -> int:
+    told = dict(line.split(":", 1) for line in str(node.ask("CLUSTER", "INFO")).splitlines())
+    return int(told["cluster_current_epoch"])
 
 
 def _owner(node: Node, slot: int) -> int | None:
