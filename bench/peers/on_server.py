@@ -88,12 +88,9 @@ class ServerQueue(ABC):
 
     async def _until_settled(self, seen: Seen) -> None:
         """Wait until everything was handled, and the store shows nothing left."""
-        known, since = -1, time.monotonic()
-        while not seen.all.is_set() and seen.hopeful(since):
-            if len(seen.numbers) != known:
-                known, since = len(seen.numbers), time.monotonic()
+        while not seen.all.is_set() and seen.hopeful():  # noqa: ASYNC110 (a thread may be who handles them)
             await asyncio.sleep(NEWS)
-        while await self.count() and seen.hopeful(since):  # noqa: ASYNC110 (only the store knows)
+        while await self.count() and seen.hopeful():  # noqa: ASYNC110 (only the store knows)
             await asyncio.sleep(LOOK)
         seen.emptied = time.monotonic()
 

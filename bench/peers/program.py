@@ -38,17 +38,19 @@ class Seen:
         self.starts: list[float] = []
         self.all = threading.Event()
         self.emptied = 0.0
+        self.news = time.monotonic()
 
     def handle(self, number: int, at: float | None = None) -> None:
         """Do nothing, as every contender's handler does, and remember it; ``at`` is told by another process."""
-        self.starts.append(time.monotonic() if at is None else at)
+        self.news = time.monotonic()
+        self.starts.append(self.news if at is None else at)
         self.numbers.append(number)
         if len(self.numbers) >= self.jobs:
             self.all.set()
 
-    def hopeful(self, since: float) -> bool:
-        """Whether more may come, if the last news was then."""
-        return time.monotonic() - since < (PATIENCE if self.numbers else FIRST)
+    def hopeful(self) -> bool:
+        """Whether there was news of late, so that more may come."""
+        return time.monotonic() - self.news < (PATIENCE if self.numbers else FIRST)
 
 
 class Queue(Protocol):
@@ -97,11 +99,9 @@ def url_in(folder: Path) -> str:
 
 def settled(queue: Queue, seen: Seen) -> None:
     """Wait until the store shows nothing left, for a worker that is stopped from outside."""
-    known, since = -1, time.monotonic()
-    while not seen.all.wait(0.1) and seen.hopeful(since):
-        if len(seen.numbers) != known:
-            known, since = len(seen.numbers), time.monotonic()
-    while queue.left() and seen.hopeful(since):
+    while not seen.all.wait(0.1) and seen.hopeful():
+        pass
+    while queue.left() and seen.hopeful():
         time.sleep(LOOK)
     seen.emptied = time.monotonic()
 

@@ -6,6 +6,7 @@ import pytest
 
 from bench.cases.end_to_end import hold
 from bench.contenders import OURS, PEERS, Contender, Drained, drain, introduce, prove_numbers
+from bench.peers.program import PATIENCE, Seen
 from bench.run import Broken, Run, best
 from bench.view import View
 
@@ -56,6 +57,16 @@ async def test_a_contender_that_fails_breaks_the_run(run: Run) -> None:
 def test_a_lost_and_a_doubled_job_do_not_make_up_for_each_other(run: Run) -> None:
     with pytest.raises(Broken, match="4 jobs, 4 handled, 1 never, 1 again"):
         prove_numbers(run, FILES, [0, 1, 1, 3], 0, 4)
+
+
+def test_a_worker_is_given_up_when_news_end_and_not_when_the_first_takes_long() -> None:
+    seen = Seen(2)
+    seen.news -= PATIENCE + 1  # the producer is still starting
+    assert seen.hopeful()
+    seen.handle(0)
+    assert seen.hopeful()
+    seen.news -= PATIENCE + 1
+    assert not seen.hopeful()
 
 
 def test_the_best_peer_is_best_in_the_median() -> None:
