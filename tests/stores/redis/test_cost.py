@@ -13,7 +13,7 @@ import redis
 from dibs.clock import Clock, FakeClock
 from dibs.domain.job import ClaimRequest, Order
 from dibs.stores.redis import RedisStore
-from dibs.testing.conformance.builders import claim, completed, enqueue, new_job, new_jobs, settle
+from dibs.testing.conformance.builders import claim, completed, enqueue, new_job, new_jobs, released, settle
 from tests.servers import redis as server
 
 MANY = 5_000
@@ -90,6 +90,32 @@ async def test_claim_of_everything_costs_a_look_for_each_lane(store: RedisStore,
         looks = own.info("commandstats")["cmdstat_zrangebylex"]["calls"]
         assert looks <= lanes + 2
         await claim(store, limit=1000)
+
+
+async def test_claim_of_many_tasks_looks_at_the_lanes_there_are(store: RedisStore, own: redis.Redis) -> None:
+    """A thousand queues and a thousand tasks are a million pairs, which no one may look up one by one."""
+    await enqueue(store, *(new_job(f"{q}-{t}", queue=f"q{q}", task=f"t{t}") for q in range(3) for t in range(30)))
+    queues, tasks = tuple(f"q{n}" for n in range(1, 1000)), tuple(f"t{n}" for n in range(20, 1000))
+    own.config_resetstat()
+    got = await claim(store, limit=100, queues=queues, tasks=tasks)
+
+    assert {job.id for job in got} == {f"{q}-{t}" for q in (1, 2) for t in range(20, 30)}
+    assert own.info("commandstats")["cmdstat_zrangebylex"]["calls"] < 1200
+    assert {job.id for job in await claim(store, tasks=tasks)} == {f"0-{t}" for t in range(20, 30)}
+
+
+async def test_a_long_log_is_read_and_removed_whole(store: RedisStore, clock: FakeClock, own: redis.Redis) -> None:
+    await enqueue(store, new_job("often", keep=1), new_job("seldom", keep=1))
+    for _ in range(1300):
+        [job] = await claim(store, id="often")
+        await settle(store, released(job))
+    log = await store.log("often")
+    assert [event.seq for event in log] == list(range(1, 2602))
+    await settle(store, *map(completed, await claim(store)))
+    clock.advance(2)
+
+    assert await store.prune(10) == 2
+    assert not own.exists("dibs:{0}:events", "dibs:{0}:body", "dibs:{0}:state")
 
 
 @pytest.mark.parametrize("bytes_", [2, 1000])

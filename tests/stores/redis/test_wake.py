@@ -85,6 +85,36 @@ async def test_what_follows_a_hint_at_once_is_told_too(url: str, own: redis.Redi
     await there.close()
 
 
+async def test_a_hint_is_not_sent_before_its_job_is_there(
+    url: str, own: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Race: an enqueue that takes longer than hints are gathered for. Told too early, it is looked for in vain."""
+    here, there = RedisStore(url, Clock()), RedisStore(url, Clock())
+    await here.wait(one(), 10)  # until it listens
+    await until_listening(own)
+    site, run = there._site(), there._site().run
+
+    async def slow(script: Any, *words: Any) -> Any:
+        await asyncio.sleep(0.2 if script.name == "insert" else 0)
+        return await run(script, *words)
+
+    await enqueue(there, new_job(queue="first"))
+    monkeypatch.setattr(site, "run", slow)
+    waiting = asyncio.ensure_future(here.wait(one(queues=("second",)), 30))
+    await asyncio.sleep(0.05)
+    first = asyncio.ensure_future(enqueue(there, new_job(queue="other")))  # its hint goes along with it
+    await asyncio.sleep(0.001)
+    began = time.perf_counter()
+    await enqueue(there, new_job(queue="second"))
+    await waiting
+
+    assert time.perf_counter() - began < 2
+    assert await here.claim([one(queues=("second",))]) != [[]]
+    await first
+    await here.close()
+    await there.close()
+
+
 async def test_a_job_that_falls_due_is_waited_for_with_a_timer(url: str, own: redis.Redis) -> None:
     store = RedisStore(url, Clock())
     await store.wait(one(), 10)  # until it listens: then all who wait look once

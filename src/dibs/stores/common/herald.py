@@ -48,6 +48,20 @@ class Herald:
             self._scheduled = True
             return None, left
 
+    def now(self, news: Iterable[Name] | None) -> str | None:
+        """Give what is to be sent along with something that is about to be done; none if that is to be told after it.
+
+        What is told after it must be gathered after it: told before, it would be looked for in vain.
+        """
+        with self._lock:
+            if time.monotonic() < self._last + _SECONDS:
+                return None
+            if news is None:
+                self._any = True
+            else:
+                self._gathered.update(news)
+            return self._take()
+
     def rest(self) -> str | None:
         """Give what has gathered since."""
         with self._lock:

@@ -11,7 +11,7 @@ FAILURES = (driver.RedisError, OSError, TimeoutError, EOFError)
 
 _HINTS: list[tuple[tuple[str, ...], str, str]] = [
     (
-        ("WRONGPASS", "NOAUTH", "invalid username-password", "AUTH"),
+        ("WRONGPASS", "NOAUTH", "invalid username-password", "Authentication required"),
         "the user or the password is wrong",
         "Check the URL: redis://user:password@host:6379/0.",
     ),

@@ -69,14 +69,15 @@ async def insert_group(site: Site, group: Sequence[Draft]) -> list[Job] | Refusa
 
 async def _insert(site: Site, drafts: Sequence[Draft]) -> int:
     """Insert new jobs; say when."""
-    news = {(draft.queue, draft.task) for draft in drafts}
-    hint = site.hint(news)
-    now = int(await site.run(_INSERT, site.told, hint, *_words(drafts)))
-    if now == 0:
-        site.publish(hint)  # it may be about other jobs than these
-        raise Overtaken
-    site.tell(news)
-    return now
+    words = _words(drafts)
+
+    async def run(hint: str) -> int:
+        now = int(await site.run(_INSERT, site.told, hint, *words))
+        if now == 0:
+            raise Overtaken
+        return now
+
+    return await site.announce({(draft.queue, draft.task) for draft in drafts}, run)
 
 
 def _words(drafts: Sequence[Draft]) -> list[Any]:

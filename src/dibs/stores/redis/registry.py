@@ -41,22 +41,21 @@ async def documents(site: Site, prefix: str) -> list[Document]:
 
 async def put(site: Site, name: str, value: bytes | None, expect: int | None, keep_us: int | None) -> Document | None:
     """Write or remove a document if it is at the expected version."""
-    resumes = value is None and name.startswith(PAUSED)
-    answer = await site.run(
-        _PUT,
+    words = [
         site.told,
         name,
         b"" if expect is None else expect,
         b"r" if value is None else b"w",
         b"" if keep_us is None else keep_us,
         value or b"",
-        site.hint(None) if resumes else b"",
+    ]
+    resumes = value is None and name.startswith(PAUSED)
+    answer = await (
+        site.announce(None, lambda hint: site.run(_PUT, *words, hint)) if resumes else site.run(_PUT, *words, b"")
     )
     if answer is None:
         return None
     now, version = int(answer[0]), answer[1]
     if value is None:
-        if resumes:
-            site.tell(None)
         return Document(name, 0, b"", now)
     return Document(name, version, value, now, None if keep_us is None else now + keep_us)

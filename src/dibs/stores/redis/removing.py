@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from dibs.domain import transitions
@@ -18,6 +19,7 @@ _SWEEP = script("sweep")
 
 _DAY = 86_400 * SECOND
 _STEP = 100  # of a kind removed by one script
+_EVENTS = 2_000  # removed by one script, with their jobs, unless a single job has more
 
 
 async def prune(site: Site, limit: int) -> int:
@@ -30,6 +32,8 @@ async def prune(site: Site, limit: int) -> int:
             return pruned
         now = int(at)
         jobs = [values.job(body, state) for _, body, state in found]
+        upto = [total < _EVENTS for total in accumulate(job.events for job in jobs)].count(True)
+        found, jobs = found[: upto + 1], jobs[: upto + 1]
         events = [transitions.prune(job, max(now, job.updated_us)) for job in jobs]
         pruned += await writing.remove(site, now, found, events)
     return pruned

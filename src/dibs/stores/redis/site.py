@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from redis.exceptions import NoScriptError
 
@@ -15,7 +15,7 @@ from dibs.stores.redis.link import Link
 from dibs.stores.redis.wake import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 
     from dibs.stores.common.herald import Herald
     from dibs.stores.common.waiting import Name, Waiting
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dibs.stores.redis.scripts import Script
 
 logger = logging.getLogger("dibs")
+
+T = TypeVar("T")
 
 
 class Site:
@@ -78,24 +80,30 @@ class Site:
 
     # Hints
 
-    def hint(self, news: Iterable[Name] | None) -> str:
-        """Say what a script is to tell other processes; if that was just done, it is told within a moment instead."""
-        payload, seconds = self._herald.pick(news)
-        if seconds is not None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._send_rest)
-        return payload or ""
+    async def announce(self, news: Iterable[Name] | None, run: Callable[[str], Awaitable[T]]) -> T:
+        """Run what makes jobs pending, and tell of it: here, and in other processes.
 
-    def tell(self, news: Iterable[Name] | None) -> None:
-        """Wake those who wait in this process."""
+        The script itself tells them; if that was just done, they are told within a moment instead.
+        """
+        hint = self._herald.now(news) or ""
+        try:
+            answer = await run(hint)
+        except BaseException:
+            self._publish_soon(hint)  # it may be about other jobs than these
+            raise
         self._waiting.tell(news)
+        if not hint:
+            payload, seconds = self._herald.pick(news)
+            self._publish_soon(payload or "")
+            if seconds is not None:
+                self._timer = asyncio.get_running_loop().call_later(seconds, self._send_rest)
+        return answer
 
     def _send_rest(self) -> None:
         self._timer = None
-        payload = self._herald.rest()
-        if payload is not None:
-            self.publish(payload)
+        self._publish_soon(self._herald.rest() or "")
 
-    def publish(self, payload: str) -> None:
+    def _publish_soon(self, payload: str) -> None:
         """Tell other processes by itself what no script has told them."""
         if payload and not self._closed:
             task = asyncio.get_running_loop().create_task(self._publish(payload))

@@ -92,17 +92,18 @@ async def _judge(site: Site, writes: Sequence[Write]) -> list[Written]:
 
 
 async def _put_down(site: Site, court: Court, decided: list[tuple[int, Held]], answers: list[Written]) -> None:
-    hint = site.hint(court.news) if court.news else ""
-    words: list[Any] = [b"%d" % court.now, hint]
-    for _, entry in decided:
-        words += _words(entry)
-    for (at, entry), outcome in zip(decided, await site.run(_WRITE, *words), strict=True):
+    words = [word for _, entry in decided for word in _words(entry)]
+
+    async def run(hint: str) -> list[int]:
+        written: list[int] = await site.run(_WRITE, b"%d" % court.now, hint, *words)
+        return written
+
+    written = await site.announce(court.news, run) if court.news else await run("")
+    for (at, entry), outcome in zip(decided, written, strict=True):
         if outcome == _BUSY:
             answers[at] = Written(Outcome.BUSY, entry.before.status)
         elif outcome == _CONFLICT:
             answers[at] = Written(Outcome.CONFLICT, entry.before.status)
-    if court.news:
-        site.tell(court.news)
 
 
 def _words(entry: Held) -> tuple[Any, ...]:

@@ -53,7 +53,12 @@ local function remove(n, at)
   redis.call('HDEL', IDS, id)
   redis.call('ZREM', ORDER, seq)
   if key ~= '' then redis.call('HDEL', IDEM, key) end
-  for event = 2, tonumber(ARGV[at + 14]) do redis.call('HDEL', EVENTS, seq .. struct.pack('>I4', event)) end
+  local events = tonumber(ARGV[at + 14])
+  for from = 2, events, 1000 do
+    local fields = {}
+    for event = from, math.min(from + 999, events) do fields[#fields + 1] = seq .. struct.pack('>I4', event) end
+    redis.call('HDEL', EVENTS, unpack(fields))
+  end
   local places, from = ARGV[at + 15], 1
   while from <= #places do
     local length = struct.unpack('>I2', places, from)

@@ -50,9 +50,19 @@ local function lanes_between(from, upto, paused, visit)
   end
 end
 
+local MANY = 16 -- tasks that are looked up one by one; more than that are sought among all lanes of their queue
+
 local function lanes_of(queue, tasks, paused, visit)
-  if not tasks then
-    return lanes_between('[' .. queue .. '\0', '(' .. queue .. '\1', paused, visit)
+  local some = visit
+  if tasks and #tasks > MANY then
+    local asked, from = {}, #queue + 2
+    for _, task in ipairs(tasks) do asked[task] = true end
+    some = function(lane, member)
+      if asked[string.sub(lane, from, -4)] then visit(lane, member) end
+    end
+  end
+  if not tasks or #tasks > MANY then
+    return lanes_between('[' .. queue .. '\0', '(' .. queue .. '\1', paused, some)
   end
   for _, task in ipairs(tasks) do
     local name = queue .. '\0' .. task
