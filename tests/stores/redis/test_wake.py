@@ -92,7 +92,7 @@ async def test_a_hint_is_not_sent_before_its_job_is_there(
     here, there = RedisStore(url, Clock()), RedisStore(url, Clock())
     await here.wait(one(), 10)  # until it listens
     await until_listening(own)
-    site, run = there._site(), there._site().run
+    site, run = there._sites.here(), there._sites.here().run
 
     async def slow(script: Any, *words: Any) -> Any:
         await asyncio.sleep(0.2 if script.name == "insert" else 0)
