@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
@@ -9,13 +10,14 @@ from dibs.clock import Clock
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Extension, Outcome
 from dibs.store import Refusal
-from dibs.stores.mysql import MysqlStore
+from dibs.stores.mysql import MysqlStore, claiming
 from dibs.testing.conformance.builders import (
     claim,
     enqueue,
     enqueue_and_claim,
     ids,
     new_job,
+    one,
 )
 from tests.servers import mariadb
 from tests.servers.databases import connect_mysql
@@ -92,3 +94,28 @@ async def test_a_deadlock_is_tried_again_and_told_to_no_one(real: MysqlStore, ow
         answers = await asyncio.gather(*(real.insert([group]) for group in groups))
         jobs = [job for [answer] in answers if not isinstance(answer, Refusal) for job in answer]
         assert (len(jobs), len({job.id for job in jobs})) == (80, 10)
+
+
+async def test_what_was_leased_before_a_claim_is_tried_again_is_returned(
+    real: MysqlStore, own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two transactions in one call: the second waits for a lock in vain, and only it is tried again."""
+    await enqueue(real, new_job("a", queue="first"), new_job("b", queue="second"))
+    plain, calls = claiming._claim_best, 0
+
+    async def claim_best(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            await own.run("SELECT at FROM dibs_clock FOR UPDATE")
+        try:
+            return await plain(*args)
+        finally:
+            if calls == 2:
+                await own.rollback()
+
+    monkeypatch.setattr(claiming, "_claim_best", claim_best)
+    first, second = await real.claim([one(queues=("first",)), one(queues=("second",))])
+
+    assert calls == 4, "all was asked again"
+    assert (ids(first), ids(second)) == (["a"], ["b"])

@@ -40,25 +40,32 @@ _ROUNDS = 5  # how often a claim looks again that others were faster than
 _Place = tuple[int, int, int]  # lane, due, seq
 
 
-async def claim(turn: Turn, requests: Sequence[ClaimRequest], places: Places, random: Random) -> list[list[Job]]:
-    """Serve each request in turn; those in a row that want the same are served together."""
-    answers: list[list[Job]] = []
-    for (*_, order, id), alike in groupby(requests, _wish):
-        several = list(alike)
+async def claim(
+    turn: Turn, requests: Sequence[ClaimRequest], places: Places, random: Random, answers: list[list[Job]]
+) -> None:
+    """Serve each request in turn; those in a row that want the same are served together.
+
+    ``answers`` is what each has got already, and is added to with each commit: if something fails after the first, it
+    is asked again for the rest (test_what_was_leased_before_a_claim_is_tried_again_is_returned).
+    """
+    numbered = list(zip(requests, answers, strict=True))
+    for (*_, order, id), alike in groupby(numbered, lambda each: _wish(each[0])):
+        several, got = zip(*alike, strict=True)
         if id is None and order not in _PICK:
-            answers += await _claim_best(turn, several, places)
+            await _claim_best(turn, several, got, places)
         else:
-            answers += [await _claim_picked(turn, request, places, random) for request in several]
-    return answers
+            for request, answer in zip(several, got, strict=True):
+                await _claim_picked(turn, request, answer, places, random)
 
 
 def _wish(request: ClaimRequest) -> tuple[object, ...]:
     return request.queues, request.tasks, request.min_attempts_left, request.order, request.id
 
 
-async def _claim_best(turn: Turn, requests: list[ClaimRequest], places: Places) -> list[list[Job]]:
+async def _claim_best(
+    turn: Turn, requests: Sequence[ClaimRequest], answers: Sequence[list[Job]], places: Places
+) -> None:
     """Claim lane by lane, and once more for what others held, or took, that was counted on."""
-    answers: list[list[Job]] = [[] for _ in requests]
     spare = 0  # candidates beyond what is wanted, as some of them are held by others
     for _ in range(_ROUNDS):
         left = sum(request.limit - len(got) for request, got in zip(requests, answers, strict=True))
@@ -74,7 +81,6 @@ async def _claim_best(turn: Turn, requests: list[ClaimRequest], places: Places) 
         if taken >= min(counted, left):
             break
         spare = 4 * spare + min(counted, left) - taken
-    return answers
 
 
 async def _shares(
@@ -110,7 +116,7 @@ async def _shares(
 
 
 async def _take_best(
-    turn: Turn, requests: list[ClaimRequest], answers: list[list[Job]], shares: dict[Lane, int], now: int
+    turn: Turn, requests: Sequence[ClaimRequest], answers: Sequence[list[Job]], shares: dict[Lane, int], now: int
 ) -> tuple[int, list[_Place]]:
     """Lock each lane's share, and lease the best of them; say how many, and how far their lanes are empty now."""
     left = requests[0].min_attempts_left
@@ -128,7 +134,7 @@ async def _take_best(
 
 
 async def _lease(
-    turn: Turn, requests: list[ClaimRequest], answers: list[list[Job]], locked: list[int], now: int
+    turn: Turn, requests: Sequence[ClaimRequest], answers: Sequence[list[Job]], locked: list[int], now: int
 ) -> int:
     """Lease locked jobs to requests, in order, and commit; say how many."""
     shares: list[list[int]] = []
@@ -157,12 +163,13 @@ def _take(request: ClaimRequest, seqs: list[int], now: int) -> Step:
     return step(_TAKE, request.worker_id.encode(), request.token.encode(), now, lease, now, lease, now, tuple(seqs))
 
 
-async def _claim_picked(turn: Turn, request: ClaimRequest, places: Places, random: Random) -> list[Job]:
+async def _claim_picked(turn: Turn, request: ClaimRequest, answer: list[Job], places: Places, random: Random) -> None:
     """Claim by id, or in an order that is not the lanes': pick without a lock, then lock what was picked."""
-    answer: list[Job] = []
     spare = 0
     for _ in range(_ROUNDS):
         wanted = request.limit - len(answer)
+        if not wanted:
+            break
         now, picked = await _pick(turn, request, wanted + spare, places, random)
         if not picked:
             break
@@ -174,7 +181,6 @@ async def _claim_picked(turn: Turn, request: ClaimRequest, places: Places, rando
         if taken >= min(len(picked), wanted) or request.id is not None:
             break
         spare = 4 * spare + min(len(picked), wanted) - taken
-    return answer
 
 
 async def _pick(

@@ -208,7 +208,12 @@ class MysqlStore:
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[list[Job]]:
         began = time.monotonic()
-        claimed = await self._again(lambda turn: claiming.claim(turn, requests, self._places, self._clock.random))
+        claimed: list[list[Job]] = [[] for _ in requests]
+        try:
+            await self._again(lambda turn: claiming.claim(turn, requests, self._places, self._clock.random, claimed))
+        except StoreUnavailable:
+            if not any(claimed):  # what was leased is theirs, though there may have been more
+                raise
         if any(claimed):
             self._activity.noted()
             self._none_late.claimed(began, (job for jobs in claimed for job in jobs))
