@@ -230,6 +230,27 @@ async def test_a_claim_whose_caller_gave_up_is_given_back(url: str) -> None:
         assert (await app.verify()).ok
 
 
+async def test_what_was_leased_before_a_claim_failed_is_returned(
+    real: RedisStore, own: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large claim is several scripts: the first is done when the second one fails."""
+    await enqueue(real, *new_jobs(400))
+    site, run = real._sites.here(), real._sites.here().run
+    calls = 0
+
+    async def cut(script: Any, *words: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            monkeypatch.undo()
+            raise StoreUnavailable("cut")
+        return await run(script, *words)
+
+    monkeypatch.setattr(site, "run", cut)
+    assert len(await claim(real, limit=400)) == 250
+    assert len(await claim(real, limit=400)) == 150
+
+
 async def test_a_store_that_was_inherited_by_a_fork_says_so(real: RedisStore) -> None:
     await real.open()
     pid = os.fork()

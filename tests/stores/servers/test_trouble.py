@@ -1,6 +1,7 @@
 """When the server, its connections or other transactions get in the way: told, survived, and over by itself."""
 
 import asyncio
+import importlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -61,6 +62,28 @@ async def test_every_connection_is_killed_and_work_goes_on(kind: Kind, real: Ser
 
     assert len(set(done)) == 5
     assert (await real.counts()).completed == 5
+
+
+async def test_what_was_leased_before_a_claim_failed_is_returned(
+    kind: Kind, real: ServerStore, own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two requests that want different things are two transactions: the first is done when the second one fails."""
+    await enqueue(real, new_job("a", queue="first"), new_job("b", queue="second"))
+    claiming = importlib.import_module(type(real).__module__.removesuffix("store") + "claiming")
+    plain, calls = claiming._claim_best, 0
+
+    async def claim_best(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            await kind.kill(own, kind.ours)
+        return await plain(*args)
+
+    monkeypatch.setattr(claiming, "_claim_best", claim_best)
+    first, second = await real.claim([one(queues=("first",)), one(queues=("second",))])
+
+    assert (ids(first), ids(second)) == (["a"], [])
+    assert (await read(real, "b")).status is Status.PENDING
 
 
 async def test_a_connection_that_is_killed_in_a_call_is_told(kind: Kind, real: ServerStore, own: Own, url: str) -> None:

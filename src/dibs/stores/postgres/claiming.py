@@ -33,26 +33,32 @@ _LEVEL = {Order.PRIORITY: -1, Order.PRIORITY_ASC: 1}
 _ROUNDS = 5  # how often a claim looks again that others were faster than
 
 
-async def claim(turn: Turn, requests: Sequence[ClaimRequest], places: Places, random: Random) -> list[list[Job]]:
-    """Serve each request in turn; those in a row that want the same are served together."""
-    answers: list[list[Job]] = []
-    for (*_, order, id), alike in groupby(requests, _wish):
-        several = list(alike)
+async def claim(
+    turn: Turn, requests: Sequence[ClaimRequest], places: Places, random: Random, answers: list[list[Job]]
+) -> None:
+    """Serve each request in turn; those in a row that want the same are served together.
+
+    ``answers`` is what each has got already, and is added to with each commit: if something fails after the first, that
+    is not forgotten (test_what_was_leased_before_a_claim_failed_is_returned).
+    """
+    for (*_, order, id), alike in groupby(zip(requests, answers, strict=True), lambda each: _wish(each[0])):
+        several, got = zip(*alike, strict=True)
         if id is None and order in _LEVEL:
-            answers += await _claim_best(turn, several, places)
+            await _claim_best(turn, several, got, places)
         else:
-            answers += [await _claim_picked(turn, request, random) for request in several]
-    return answers
+            for request, answer in zip(several, got, strict=True):
+                answer.extend(await _claim_picked(turn, request, request.limit - len(answer), random))
 
 
 def _wish(request: ClaimRequest) -> tuple[object, ...]:
     return request.queues, request.tasks, request.min_attempts_left, request.order, request.id
 
 
-async def _claim_best(turn: Turn, requests: list[ClaimRequest], places: Places) -> list[list[Job]]:
+async def _claim_best(
+    turn: Turn, requests: Sequence[ClaimRequest], answers: Sequence[list[Job]], places: Places
+) -> None:
     """Claim in one statement, and once more for what others held, or took, that it had counted on."""
     first = requests[0]
-    answers: list[list[Job]] = [[] for _ in requests]
     spare = 0  # candidates beyond what is wanted, as some of them are held by others
     for _ in range(_ROUNDS):
         wanting = [at for at, request in enumerate(requests) if len(answers[at]) < request.limit]
@@ -83,13 +89,12 @@ async def _claim_best(turn: Turn, requests: list[ClaimRequest], places: Places) 
         rest = iter(taken)
         for at, left in zip(wanting, lefts, strict=True):
             token = requests[at].token
-            answers[at] += [rows.claimed(row, token) for _, row in zip(range(left), rest, strict=False)]
+            answers[at].extend(rows.claimed(row, token) for _, row in zip(range(left), rest, strict=False))
         if first.min_attempts_left <= 1:  # a filter passes jobs by, and then what was taken says nothing about the rest
             places.reached(((row[4], row[11], row[5]) for row in taken), now)
         if len(taken) >= min(candidates, sum(lefts)):
             break
         spare = 4 * spare + candidates - len(taken)
-    return answers
 
 
 def _rank(row: Row) -> int:
@@ -97,8 +102,10 @@ def _rank(row: Row) -> int:
     return rank
 
 
-async def _claim_picked(turn: Turn, request: ClaimRequest, random: Random) -> list[Job]:
+async def _claim_picked(turn: Turn, request: ClaimRequest, limit: int, random: Random) -> list[Job]:
     """Claim in two steps of one transaction: by id, or in an order that is not the lanes'."""
+    if not limit:
+        return []
     wish = (
         turn.told,
         None if request.queues is None else list(request.queues),
@@ -109,9 +116,9 @@ async def _claim_picked(turn: Turn, request: ClaimRequest, random: Random) -> li
         if request.id is not None:
             picked = await turn.fetch(_PICK_ONE, *wish, request.id)
         elif request.order is Order.RANDOM:
-            picked = await turn.fetch(_PICK[request.order], *wish, request.limit, random.getrandbits(62))
+            picked = await turn.fetch(_PICK[request.order], *wish, limit, random.getrandbits(62))
         else:
-            picked = await turn.fetch(_PICK[request.order], *wish, request.limit)
+            picked = await turn.fetch(_PICK[request.order], *wish, limit)
         seqs = [row[0] for row in picked]
         if not seqs:
             return []

@@ -215,16 +215,21 @@ class PostgresStore:
     # Claim, extend, write
 
     async def claim(self, requests: Sequence[ClaimRequest]) -> list[list[Job]]:
-        async def run(turn: Turn) -> list[list[Job]]:
+        claimed: list[list[Job]] = [[] for _ in requests]
+
+        async def run(turn: Turn) -> None:
             began = time.monotonic()
             turn.wants_lease = not self._none_late.holds(ahead=_ASK_AHEAD_SECONDS)
-            answers = await claiming.claim(turn, requests, self._places, self._clock.random)
+            await claiming.claim(turn, requests, self._places, self._clock.random, claimed)
             if turn.first_lease is not None:
                 self._believe(began, turn.first_lease)
-            return answers
 
         began = time.monotonic()
-        claimed = await self._again(run)
+        try:
+            await self._again(run)
+        except StoreUnavailable:
+            if not any(claimed):  # what was leased is theirs, though there may have been more
+                raise
         self._none_late.claimed(began, (job for jobs in claimed for job in jobs))
         return claimed
 

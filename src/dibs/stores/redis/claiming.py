@@ -6,6 +6,7 @@ import math
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Order, Status
 from dibs.domain.retry import SECOND
 from dibs.stores.redis import reading, values
@@ -39,6 +40,15 @@ class Claimed:
 async def claim(site: Site, requests: Sequence[ClaimRequest], random: Random) -> Claimed:
     """Serve each request in turn; those in a row that want the same are served together."""
     claimed = Claimed(requests)
+    try:
+        await _claim(site, requests, random, claimed)
+    except StoreUnavailable:
+        if not any(claimed.answers):  # what was leased is theirs, though there may have been more
+            raise
+    return claimed
+
+
+async def _claim(site: Site, requests: Sequence[ClaimRequest], random: Random, claimed: Claimed) -> None:
     start = 0
     for (*_, left, order, id), alike in groupby(requests, _wish):
         several = list(alike)
@@ -49,7 +59,6 @@ async def claim(site: Site, requests: Sequence[ClaimRequest], random: Random) ->
         else:
             for request, answer in zip(several, answers, strict=True):
                 await _claim_picked(site, request, answer, random)
-    return claimed
 
 
 def _wish(request: ClaimRequest) -> tuple[Any, ...]:
