@@ -122,13 +122,19 @@ def cells(row: Row) -> tuple[str, str, str, str, str, str]:
     return row["name"], row["where"], promise, first, seconds, "; ".join(others)
 
 
-HEADS = ("mistake", "in", "promise", "caught first by", "after", "and by")
+def columns(rows: Iterable[Row]) -> tuple[list[str], list[list[str]]]:
+    """Give heads and lines; no column for further catchers, if only the quickest of each was asked."""
+    heads = ["mistake", "in", "promise", "caught first by", "after", "and by"]
+    lines = [list(cells(each)) for each in rows]
+    most = 6 if any(line[5] for line in lines) else 5
+    return heads[:most], [line[:most] for line in lines]
 
 
-def show(rows: Iterable[Row]) -> None:
-    table = Table(*HEADS)
-    for each in rows:
-        table.add_row(*cells(each), style=None if each["caught"] else "bold red")
+def show(rows: list[Row]) -> None:
+    heads, lines = columns(rows)
+    table = Table(*heads)
+    for each, line in zip(rows, lines, strict=True):
+        table.add_row(*line, style=None if each["caught"] else "bold red")
     Console().print(table)
     print(summary(rows))
 
@@ -143,8 +149,9 @@ def summary(rows: Iterable[Row]) -> str:
 def page(text: str, rows: list[Row]) -> str:
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    lines = [f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells(each))} |" for each in rows]
+    heads, told = columns(rows)
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in each)} |" for each in told]
     return f"{before}{BEGIN}{summary(rows)}.\n\n" + "\n".join(lines) + f"\n{END}{after}"
 
 
