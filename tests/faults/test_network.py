@@ -312,29 +312,3 @@ async def test_a_short_lease_is_late_by_the_time_that_it_was_asked_for(
 
     assert ids(await far.expired(10)) == [job.id]
     await far.close()
-
-
-@pytest.mark.parametrize("tags", [(), ("t",)], ids=["plain", "group"])
-async def test_a_key_is_had_by_one_after_the_other(
-    kind: Kind, straight: str, proxy: Proxy, other: ServerStore, tags: tuple[str, ...]
-) -> None:
-    """Race: a job that comes and ends while a slower one with its unique key is between the look-up and the insert."""
-    far = kind.store(f"{proxy.through(straight)}?pool=1", Clock())
-    await enqueue(far, new_job("first", unique_key="k", tags=tags))  # now all its statements are prepared
-    await far.write([transitions.cancel("first")])
-    proxy.delay(0.2)
-    slow = asyncio.ensure_future(enqueue(far, new_job("slow", unique_key="k", tags=tags)))
-    quick: list[str] = []
-    end = time.monotonic() + 0.9
-    while time.monotonic() < end and not slow.done():
-        [job] = await enqueue(other, new_job(unique_key="k"))
-        if not job.was_duplicate:
-            quick.append(job.id)
-            await other.write([transitions.cancel(job.id)])
-        await asyncio.sleep(0.02)
-    [job] = await slow
-    proxy.pass_on()
-    await far.close()
-
-    assert (job.id, job.was_duplicate) == ("slow", False)
-    assert max([(await other.log(id))[-1].at_us for id in quick]) <= job.created_us

@@ -44,7 +44,6 @@ HOT: dict[str, tuple[tuple[Any, ...], dict[str, str]]] = {
     "write_lock": ((Json(["1"]),), {"job": "dibs_job_id"}),
     "write_elsewhere": ((Json(["1"]),), {"job": "dibs_job_id"}),
     "write_keys": (((b"u",),), {"job": "dibs_job_unique_key"}),
-    "key_since": ((7_900, (b"u",), 0), {"job": "PRIMARY"}),
     "expired_lanes": ((), {"job": "dibs_job_agenda"}),
     "expired": ((1, 10_000, 100), {"job": "dibs_job_agenda"}),
     "prune_lanes": ((), {"job": "dibs_job_agenda"}),

@@ -43,8 +43,7 @@ _MAY = {
 KNOWN = {"MySQL": (8, 4), "MariaDB": (10, 11)}
 """The oldest that are still looked after by their own people."""
 LEAST_PACKET = 4 * 2**20
-"""Bytes: params of a mebibyte may be written out as twice that, and others are sent with them
-(test_a_small_packet_takes_the_largest_job)."""
+"""Bytes: params of a mebibyte may be written out as twice that, and are sent with others' (test_a_small_packet)."""
 LEAST_SECONDS = 60
 HISTORY = 1_000_000
 

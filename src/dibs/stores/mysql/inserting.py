@@ -25,13 +25,9 @@ _INSERT = statement("insert")
 _TAG = statement("insert_tag")
 _NAMED = statement("insert_named")
 _KEYS = statement("write_keys")
-_NEWEST = statement("key_newest")
-_SINCE = statement("key_since")
 _SHARE = statement("lane_share")
 _LANE_FIND = statement("lane_find")
 _LANE_ADD = statement("lane_add")
-
-_ON_THEIR_WAY = 100  # jobs older than the youngest that may have been committed after it
 
 Found = list[tuple[str, "Job"]]
 """What a job was found by (id, key or unique), and the job."""
@@ -52,11 +48,10 @@ async def insert_plain(turn: Turn, groups: Sequence[Sequence[Draft]], lanes: Map
     """Insert all groups at once, without waiting, if every draft is new; if not, it fails, and nothing was written."""
     drafts = [draft for group in groups for draft in group]
     async with turn.transaction():
-        *looked, shared, [(now,)] = await turn.run(*_look_up(drafts), _share(drafts, lanes), step(_NOW, turn.told))
-        [(newest,)], taken = looked or ([(0,)], [])
-        if taken:
+        *taken, shared, [(now,)] = await turn.run(*_taken(drafts), _share(drafts, lanes), step(_NOW, turn.told))
+        if any(taken):
             raise Overtaken
-        await _put(turn, drafts, turn.patiently(0, _insert(drafts, lanes, shared, now)), newest, now)
+        await turn.commit(*turn.patiently(0, _insert(drafts, lanes, shared, now)), now=now)
     turn.news |= {(draft.queue, draft.task) for draft in drafts}
     return [[draft.job(now) for draft in group] for group in groups]
 
@@ -75,9 +70,7 @@ async def insert_group(
     async with turn.transaction():
         # Race: a unique key that becomes free. The time is told last: what begins is later than what has ended
         # (test_a_job_is_later_than_the_end_that_set_its_key_free).
-        [(newest,)], found, shared, [(now,)] = await turn.run(
-            step(_NEWEST), _named(group), _share(group, lanes), step(_NOW, turn.told)
-        )
+        found, shared, [(now,)] = await turn.run(_named(group), _share(group, lanes), step(_NOW, turn.told))
         named = Named([*known, *_read(found)])
         jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
         new: dict[str, Draft] = {}
@@ -94,20 +87,9 @@ async def insert_group(
                 return Refusal(index, mismatch, first)
         if new:
             drafts = list(new.values())
-            await _put(turn, drafts, turn.patiently(patience, _insert(drafts, lanes, shared, now)), newest, now)
+            await turn.commit(*turn.patiently(patience, _insert(drafts, lanes, shared, now)), now=now)
             turn.news |= {(draft.queue, draft.task) for draft in drafts}
     return [replace(job, was_duplicate=duplicate) for job, duplicate in jobs]
-
-
-async def _put(turn: Turn, drafts: Sequence[Draft], steps: Sequence[Step], newest: int, now: int) -> None:
-    """Write new jobs, and commit; ``Overtaken`` if another came since, had a unique key of theirs, and has ended."""
-    names = _unique(drafts)
-    if names and turn.sees_the_present:
-        *_, since = await turn.run(*steps, step(_SINCE, newest - _ON_THEIR_WAY, names, now))
-        if since:
-            raise Overtaken
-        steps = ()
-    await turn.commit(*steps, now=now)
 
 
 async def find_named(turn: Turn, group: Sequence[Draft]) -> Found:
@@ -121,18 +103,14 @@ def _named(group: Sequence[Draft]) -> Step:
         _NAMED,
         tuple(draft.id.encode() for draft in group),
         tuple(draft.idempotency_key.encode() for draft in group if draft.idempotency_key is not None),
-        _unique(group),
+        tuple(draft.unique_key.encode() for draft in group if draft.unique_key is not None),
     )
 
 
-def _look_up(drafts: Iterable[Draft]) -> list[Step]:
+def _taken(drafts: Iterable[Draft]) -> list[Step]:
     """Say how to find who has the unique keys, if there are any. Race: as above, where nothing else is looked up."""
-    names = _unique(drafts)
-    return [step(_NEWEST), step(_KEYS, names)] if names else []
-
-
-def _unique(drafts: Iterable[Draft]) -> tuple[bytes, ...]:
-    return tuple(draft.unique_key.encode() for draft in drafts if draft.unique_key is not None)
+    names = tuple(draft.unique_key.encode() for draft in drafts if draft.unique_key is not None)
+    return [step(_KEYS, names)] if names else []
 
 
 def _read(found: Iterable[Any]) -> Found:
