@@ -130,6 +130,7 @@ UNSEEN = (silence, half_open)
 ESSENTIAL: dict[str, list[Fault]] = {
     "postgresql": FAULTS,
     "mariadb": [kill_every_connection, silence, cut_after_commit],
+    "redis": [kill_every_connection, silence, cut_after_commit],
 }
 """What is tried each time; the rest takes long (./dev test tests/faults -m long)."""
 CASES = [
