@@ -81,20 +81,20 @@ async def _insert(site: Site, drafts: Sequence[Draft]) -> int:
 
 
 def _words(drafts: Sequence[Draft]) -> list[Any]:
-    """Say what is to be inserted; what many jobs have in common is said once."""
+    """Say what is to be inserted; what jobs in a row have in common is said once."""
     terms = TermsWriter()
-    sorts: dict[tuple[Any, ...], int] = {}
-    common: list[Any] = []
+    last: tuple[Any, ...] | None = None
+    runs: list[list[Any]] = []
     jobs: list[Any] = []
     names: list[Any] = []
     for number, draft in enumerate(drafts, 1):
-        key = (draft.queue, draft.task, draft.priority, draft.max_attempts, draft.delay_us, draft.scheduled_us)
-        sort = sorts.get(key)
-        if sort is None:
-            sort = sorts[key] = len(sorts) + 1
+        sort = (draft.queue, draft.task, draft.priority, draft.max_attempts, draft.delay_us, draft.scheduled_us)
+        if sort != last:
+            last = sort
             lane, left = values.lane(draft.queue, draft.task, draft.priority), values.left(draft.max_attempts)
-            common += (lane, left, draft.delay_us or 0, values.due(draft))
-        jobs += (draft.id, sort, values.settled(draft, terms))
+            runs.append([lane, left, draft.delay_us or 0, values.due(draft), 0])
+        runs[-1][-1] += 1
+        jobs += (draft.id, values.settled(draft, terms))
         if draft.idempotency_key is not None:
             names += (number, b"k", draft.idempotency_key)
         if draft.unique_key is not None:
@@ -102,7 +102,7 @@ def _words(drafts: Sequence[Draft]) -> list[Any]:
         if draft.batch_id is not None or draft.terms.tags:
             for index in values.indexed(draft.batch_id, draft.terms.tags):
                 names += (number, b"i", index)
-    return [len(sorts), len(drafts), *common, *jobs, *names]
+    return [len(drafts), len(runs), *(word for run in runs for word in run), *jobs, *names]
 
 
 async def _named(site: Site, group: Sequence[Draft]) -> Named:

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from hiredis import pack_command
 from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -58,8 +59,8 @@ class Link:
 
     async def call(self, *words: Any) -> Any:
         """Send a command, and read its answer."""
-        command = self._connection.pack_command(*words)
-        seconds = self._timeout + sum(map(len, command)) / _BYTES_A_SECOND
+        command = pack_command(words)  # hiredis's own: the driver's asynchronous connections pack in Python, slowly
+        seconds = self._timeout + len(command) / _BYTES_A_SECOND
         # Not asyncio.timeout: it cancels the task, and a batch on its way does not let itself be cancelled.
         late = asyncio.get_running_loop().call_later(seconds, self._give_up)
         try:
@@ -74,9 +75,9 @@ class Link:
 
     async def send(self, *words: Any) -> None:
         """Send a command whose answer is read by someone else."""
-        await self._send(self._connection.pack_command(*words))
+        await self._send(pack_command(words))
 
-    async def _send(self, command: list[bytes]) -> None:
+    async def _send(self, command: bytes) -> None:
         if self.is_closed():  # the driver would connect anew by itself, and not be what this connection was
             raise ConnectionResetError("the connection was closed")
         await self._connection.send_packed_command(command, check_health=False)
