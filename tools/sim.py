@@ -1,6 +1,7 @@
 """Run many simulated worlds, one for each seed, and stop at the first that breaks a promise.
 
 A failing one is made as small as it will go, drawn as a timeline, and printed with the two lines that repeat it.
+Ctrl-C ends it, and what was done by then is told.
 
     python tools/sim.py --seeds 1000
     python tools/sim.py --first 4711 --seeds 1 --store sqlite --draw
@@ -12,6 +13,7 @@ import argparse
 import gc
 import json
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -54,13 +56,19 @@ def main() -> int:
     worlds = steps = 0
     faults: Counter[str] = Counter()
     failing: Plan | None = None
-    for number, walked, met, failed in watched(plans, args.processes, quiet=args.json):
-        worlds += number
-        steps += walked
-        faults.update(met)
-        if failed is not None:
-            failing = failed
-            break
+    stopped = False
+    try:
+        if not args.json:
+            print(f"{len(plans):,} worlds in {args.processes} processes; Ctrl-C ends it", file=sys.stderr, flush=True)
+        for number, walked, met, failed in watched(plans, args.processes, quiet=args.json):
+            worlds += number
+            steps += walked
+            faults.update(met)
+            if failed is not None:
+                failing = failed
+                break
+    except KeyboardInterrupt:  # what was done by then was done
+        stopped = True
     seconds = time.monotonic() - began
     summary = {
         "worlds": worlds,
@@ -68,6 +76,7 @@ def main() -> int:
         "seconds": round(seconds, 1),
         "steps_per_second": round(steps / max(seconds, 1e-9)),
         "faults": dict(sorted(faults.items())),
+        "stopped": stopped,
         "failing": None if failing is None else str(failing),
     }
     if args.record and failing is None:
@@ -78,7 +87,7 @@ def main() -> int:
         told = ", ".join(f"{count:,} {name}" for name, count in sorted(faults.items()))
         print(f"{worlds:,} worlds, {steps:,} steps in {seconds:.0f} s ({summary['steps_per_second']:,} a second)")
         print(f"what went wrong on purpose: {told or 'nothing'}")
-        print("every promise kept" if failing is None else "")
+        print(f"every promise kept{', until it was stopped' if stopped else ''}" if failing is None else "")
     if failing is not None:
         show(failing)
         return 1
@@ -104,7 +113,8 @@ def watched(plans: list[Plan], processes: int, *, quiet: bool) -> Iterator[tuple
                 bar.advance(task, done[0])
                 yield done
             return
-        with get_context("spawn").Pool(processes) as pool:
+        ignored = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process, which ends the others
+        with get_context("spawn").Pool(processes, signal.signal, ignored) as pool:
             for done in pool.imap_unordered(run, chunks):
                 bar.advance(task, done[0])
                 yield done

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -124,3 +125,14 @@ def test_the_command(tmp_path: Any) -> None:
     assert done.returncode == 0, done.stderr
     assert "40 worlds" in done.stdout
     assert "every promise kept" in done.stdout
+
+
+def test_a_run_that_is_stopped_tells_what_was_done() -> None:
+    command = [sys.executable, "tools/sim.py", "--seeds", "100000", "--processes", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert "Ctrl-C ends it" in running.stderr.readline()
+        running.send_signal(signal.SIGINT)
+        told, error = running.communicate(timeout=50)
+    assert running.returncode == 0, error
+    assert "every promise kept, until it was stopped" in told
