@@ -373,6 +373,20 @@ class Query(msgspec.Struct, frozen=True, gc=False):
     limit: int = 100
     cursor: int | None = None  # the place the last page ended at
 
+    def matches(self, job: Job) -> bool:
+        """Say whether a job is one of those that are looked for, wherever the page begins."""
+        return (
+            (not self.status or job.status in self.status)
+            and self.queue in {None, job.queue}
+            and self.task in {None, job.task}
+            and self.worker_id in {None, job.worker_id}
+            and self.batch_id in {None, job.batch_id}
+            and (self.tag is None or self.tag in job.tags)
+            and (self.priority_min is None or job.priority >= self.priority_min)
+            and (self.priority_max is None or job.priority <= self.priority_max)
+            and (self.q is None or self.q in job.id or self.q.encode() in job.params_json)
+        )
+
 
 class Counts(msgspec.Struct, frozen=True, gc=False):
     """How many jobs there are in each state; ``exact`` unless one has more than 10,000."""

@@ -294,7 +294,7 @@ class MemoryStore:
             found: list[tuple[int, Job]] = []
             for seq, id in self._walk(query):
                 row = self._table.row_at(seq, id)
-                if row is not None and _matches(row.job, query):
+                if row is not None and query.matches(row.job):
                     found.append((seq, _public(row.job)))
                     if len(found) > query.limit:
                         break
@@ -413,17 +413,3 @@ def _public(job: Job) -> Job:
 def _refuse(connection: Any) -> None:
     if connection is not None:
         raise NotSupported("connection: the memory store has no transactions", hint="Leave connection out.")
-
-
-def _matches(job: Job, query: Query) -> bool:
-    return (
-        (not query.status or job.status in query.status)
-        and query.queue in {None, job.queue}
-        and query.task in {None, job.task}
-        and query.worker_id in {None, job.worker_id}
-        and query.batch_id in {None, job.batch_id}
-        and (query.tag is None or query.tag in job.tags)
-        and (query.priority_min is None or job.priority >= query.priority_min)
-        and (query.priority_max is None or job.priority <= query.priority_max)
-        and (query.q is None or query.q in job.id or query.q.encode() in job.params_json)
-    )

@@ -32,7 +32,7 @@ async def find(site: Site, query: Query) -> tuple[list[Job], int | None]:
     step = max(query.limit + 1, _LEAST)
     async for seqs in _places(site, query, step):
         for seq, job in zip(seqs, await by_seq(site, seqs), strict=True):
-            if job is not None and _matches(job, query):
+            if job is not None and query.matches(job):
                 found.append((values.number(seq), job))
                 if len(found) > query.limit:
                     return [job for _, job in found[:-1]], found[-2][0]
@@ -95,17 +95,3 @@ async def _listed(seqs: list[bytes], query: Query, step: int) -> AsyncIterator[l
         seqs = [seq for seq in seqs if (seq > place if query.oldest_first else seq < place)]
     for at in range(0, len(seqs), step):
         yield seqs[at : at + step]
-
-
-def _matches(job: Job, query: Query) -> bool:
-    return (
-        (not query.status or job.status in query.status)
-        and query.queue in {None, job.queue}
-        and query.task in {None, job.task}
-        and query.worker_id in {None, job.worker_id}
-        and query.batch_id in {None, job.batch_id}
-        and (query.tag is None or query.tag in job.tags)
-        and (query.priority_min is None or job.priority >= query.priority_min)
-        and (query.priority_max is None or job.priority <= query.priority_max)
-        and (query.q is None or query.q in job.id or query.q.encode() in job.params_json)
-    )

@@ -13,7 +13,7 @@
 local WIDTH = 16
 local now = tell(ARGV[1])
 local number = (#ARGV - 2) / WIDTH
-local seqs, keys, answer = {}, {}, {}
+local seqs, keys, answer, lets_go = {}, {}, {}, {}
 for n = 1, number do
   local at = 3 + WIDTH * (n - 1)
   seqs[n] = ARGV[at]
@@ -35,7 +35,10 @@ for n = 1, number do
   else
     answer[n] = 1
     if does == 't' then holders[key] = seq end
-    if does == 'l' and holders[key] == seq then holders[key] = false end
+    if does == 'l' and holders[key] == seq then
+      holders[key] = false
+      lets_go[n] = true
+    end
   end
 end
 
@@ -101,7 +104,7 @@ for n = 1, number do
       if ARGV[at + 7] ~= '' then redis.call('ZADD', DONE, 0, ARGV[at + 7]) end
     end
     if ARGV[at + 9] == 't' then redis.call('HSET', UNIQUE, keys[n], seq) end
-    if ARGV[at + 9] == 'l' and redis.call('HGET', UNIQUE, keys[n]) == seq then redis.call('HDEL', UNIQUE, keys[n]) end
+    if lets_go[n] then redis.call('HDEL', UNIQUE, keys[n]) end
   end
 end
 if any then
