@@ -18,7 +18,7 @@ from dibs.testing.sim.result import Result
 from dibs.testing.sim.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from dibs.store import Store
     from dibs.testing.history import Report
@@ -75,9 +75,13 @@ def _stores(kind: str) -> Iterator[Callable[[SimClock], Store]]:
     try:
         yield open_store
     finally:
-        for store in opened:
-            asyncio.run(store.close())
+        asyncio.run(_close(opened))
         shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _close(stores: Iterable[Store]) -> None:
+    for store in stores:
+        await store.close()
 
 
 @contextmanager

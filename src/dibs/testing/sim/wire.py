@@ -39,6 +39,7 @@ class Fate:
         self.step = 0
         self.calm = False
         self.over = False
+        self.touched = 0  # grows when a call begins and when it ends: between two equal figures nothing was written
         self.stopped = False  # whether a worker was told to stop: what it gives back may be refused
         self.blamed_us: dict[str, int] = {}  # since when a process may lose a lease for a reason; '': all of them
         self.trace: list[Moment] = []
@@ -176,18 +177,25 @@ class Wire:
         await process.alive()
         if fault in {Fault.CRASHED_WITHIN, Fault.FULL} and name in _WRITES:
             return await self._trip(method, args, kwargs, int(luck.uniform(1, 12)), killed=fault is not Fault.FULL)
-        result = await method(*args, **kwargs)
+        result = await self._do(method, args, kwargs)
         if fault is Fault.TWICE and name in _WRITES:
             if name == "claim":  # no one will be told what the second one got
                 for request in args[0]:
                     self._history.invoke(
                         "claim", process.name, {"worker_id": request.worker_id, "limit": request.limit}
                     )
-            await method(*args, **kwargs)
+            await self._do(method, args, kwargs)
         if fault is not None:
             await self._after(fault, name, luck)
         await process.alive()
         return result
+
+    async def _do(self, method: Callable[..., Awaitable[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._process.fate.touched += 1
+        try:
+            return await method(*args, **kwargs)
+        finally:
+            self._process.fate.touched += 1
 
     async def _trip(
         self,
@@ -200,7 +208,7 @@ class Wire:
     ) -> Any:
         result = None
         with suppress(Killed), tripped(self._store, at, killed=killed):
-            result = await method(*args, **kwargs)
+            result = await self._do(method, args, kwargs)
         if killed:
             self._process.crash()
         await self._process.alive()

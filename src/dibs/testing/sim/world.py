@@ -46,6 +46,7 @@ class World:
         self._tasks: list[asyncio.Task[None]] = []
         self._apps: list[App] = []
         self._born = 0
+        self._counted = -1, 0
         luck = self._luck = plan.random("world")
         self._workers = min(luck.randint(1, 4), plan.workers or 4)
         self._left = plan.steps if plan.jobs is None else plan.jobs
@@ -80,10 +81,16 @@ class World:
     async def _at_rest(self) -> bool:
         if not self.fate.calm and self._left > 0:
             return False
-        counts = await self.store.counts()
-        if counts.unfinished == 0 and not self.fate.calm:
+        unfinished = await self._unfinished()
+        if unfinished == 0 and not self.fate.calm:
             self.fate.settle_down()
-        return counts.unfinished == 0
+        return unfinished == 0
+
+    async def _unfinished(self) -> int:
+        """Count what is left; anew only if someone has asked the store for something since."""
+        if self._counted[0] != self.fate.touched:
+            self._counted = self.fate.touched, (await self.store.counts()).unfinished
+        return self._counted[1]
 
     def _begin(self, work: Any) -> None:
         self._tasks.append(self.loop.create_task(self._see(work)))
@@ -196,7 +203,7 @@ class World:
     async def _produce(self, process: Process) -> None:
         app, luck = self._app(process), self.plan.random(process.name)
         while self._left > 0 and not self.fate.calm:
-            if (await self.store.counts()).unfinished >= self._backlog:
+            if await self._unfinished() >= self._backlog:
                 await asyncio.sleep(0.1)
                 continue
             jobs = [self._new_job(luck) for _ in range(luck.choice((1, 1, 2, 5)))]
