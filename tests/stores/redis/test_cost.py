@@ -5,6 +5,7 @@ returns; how many jobs lie beside that does not matter to either.
 """
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +18,13 @@ from dibs.testing.conformance.builders import claim, completed, enqueue, new_job
 from tests.servers import redis as server
 
 MANY = 5_000
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A server that runs no one else's commands, which are counted here."""
+    with server.private() as private:
+        yield private.url
 
 
 async def fill(store: RedisStore, clock: FakeClock, what: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from dibs.domain.job import ClaimRequest, Job
-    from dibs.stores.redis.site import Site
+    from dibs.stores.redis.part import Part
 
 _CLAIM = script("claim")
 _PAGE = script("claim_page")
@@ -37,7 +37,7 @@ class Claimed:
         self.first_lease: float | None = None  # if nothing was found: in how many seconds the first lease runs out
 
 
-async def claim(site: Site, requests: Sequence[ClaimRequest], random: Random) -> Claimed:
+async def claim(site: Part, requests: Sequence[ClaimRequest], random: Random) -> Claimed:
     """Serve each request in turn; those in a row that want the same are served together."""
     claimed = Claimed(requests)
     try:
@@ -48,7 +48,7 @@ async def claim(site: Site, requests: Sequence[ClaimRequest], random: Random) ->
     return claimed
 
 
-async def _claim(site: Site, requests: Sequence[ClaimRequest], random: Random, claimed: Claimed) -> None:
+async def _claim(site: Part, requests: Sequence[ClaimRequest], random: Random, claimed: Claimed) -> None:
     start = 0
     for (*_, left, order, id), alike in groupby(requests, _wish):
         several = list(alike)
@@ -73,7 +73,7 @@ def names(chosen: tuple[str, ...] | None) -> list[Any]:
     return [len(several), *several]
 
 
-async def _claim_best(site: Site, requests: list[ClaimRequest], answers: list[list[Job]]) -> float | None:
+async def _claim_best(site: Part, requests: list[ClaimRequest], answers: list[list[Job]]) -> float | None:
     """Lease the best there are, so many at a time; if there is none, say when the first lease runs out."""
     first = requests[0]
     at = 0
@@ -104,7 +104,7 @@ async def _claim_best(site: Site, requests: list[ClaimRequest], answers: list[li
 # By id, or in an order that is not the lanes': picked here, and then leased if they are still there
 
 
-async def _claim_picked(site: Site, request: ClaimRequest, answer: list[Job], random: Random) -> None:
+async def _claim_picked(site: Part, request: ClaimRequest, answer: list[Job], random: Random) -> None:
     for _ in range(_ROUNDS):
         wanted = request.limit - len(answer)
         picked = await _pick(site, request, wanted, random)
@@ -123,7 +123,7 @@ async def _claim_picked(site: Site, request: ClaimRequest, answer: list[Job], ra
             return
 
 
-async def _pick(site: Site, request: ClaimRequest, wanted: int, random: Random) -> list[bytes]:
+async def _pick(site: Part, request: ClaimRequest, wanted: int, random: Random) -> list[bytes]:
     """Name the places of jobs that suit, in the order asked for, as many as are wanted."""
     if request.id is not None:
         return await _pick_one(site, request)
@@ -138,7 +138,7 @@ async def _pick(site: Site, request: ClaimRequest, wanted: int, random: Random) 
     return [place.member for place in places[:wanted]]
 
 
-async def _pick_one(site: Site, request: ClaimRequest) -> list[bytes]:
+async def _pick_one(site: Part, request: ClaimRequest) -> list[bytes]:
     now, [(seq, body, state)] = await reading.by_id(site, [request.id or ""])
     if not body:
         return []
@@ -152,7 +152,7 @@ async def _pick_one(site: Site, request: ClaimRequest) -> list[bytes]:
     return [values.pending(job, seq)] if suits else []
 
 
-async def _due(site: Site, request: ClaimRequest) -> list[values.Place]:
+async def _due(site: Part, request: ClaimRequest) -> list[values.Place]:
     """Read the places of all due jobs that are asked for, a page at a time: this costs what is passed by."""
     found: list[values.Place] = []
     last = b""

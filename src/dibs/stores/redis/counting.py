@@ -12,7 +12,7 @@ from dibs.stores.redis.scripts import script
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dibs.stores.redis.site import Site
+    from dibs.stores.redis.part import Part
 
 _COUNT = script("count")
 _CLAIMED = script("count_claimed")
@@ -22,7 +22,7 @@ _STEP = 5_000  # leases walked by one script
 _Row = list[int]  # pending, scheduled, completed, failed, cancelled
 
 
-async def counts(site: Site, queue: str | None) -> Counts:
+async def counts(site: Part, queue: str | None) -> Counts:
     """Count the jobs of one queue or of all."""
     rows, _ = await _rows(site, queue)
     held = await _claimed(site)
@@ -30,7 +30,7 @@ async def counts(site: Site, queue: str | None) -> Counts:
     return _shown(rows.values(), claimed)
 
 
-async def queues(site: Site) -> list[QueueInfo]:
+async def queues(site: Part) -> list[QueueInfo]:
     """Describe every queue that has jobs or is paused."""
     rows, oldest = await _rows(site, None)
     held = await _claimed(site)
@@ -43,7 +43,7 @@ async def queues(site: Site) -> list[QueueInfo]:
     ]
 
 
-async def _rows(site: Site, queue: str | None) -> tuple[dict[str, _Row], dict[str, int]]:
+async def _rows(site: Part, queue: str | None) -> tuple[dict[str, _Row], dict[str, int]]:
     """Count each queue's jobs, but for those that are claimed; and tell when its first job was due."""
     _, *answer = await site.run(_COUNT, site.told, queue or b"")
     rows: dict[str, _Row] = {}
@@ -56,7 +56,7 @@ async def _rows(site: Site, queue: str | None) -> tuple[dict[str, _Row], dict[st
     return rows, oldest
 
 
-async def _claimed(site: Site) -> dict[str, int]:
+async def _claimed(site: Part) -> dict[str, int]:
     """Count claimed jobs by queue: this walks them all, some at a time, as many as workers hold."""
     held: dict[str, int] = {}
     start = 0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from dibs.domain.job import Job, Query
-    from dibs.stores.redis.site import Site
+    from dibs.stores.redis.part import Part
 
 _INDEX = script("find_index")
 _ORDER = script("find_order")
@@ -26,7 +26,7 @@ _SORTABLE = 2_000  # jobs of a state that are sorted rather than sought among al
 _LEAST = 20  # jobs read at a time, at least
 
 
-async def find(site: Site, query: Query) -> tuple[list[Job], int | None]:
+async def find(site: Part, query: Query) -> tuple[list[Job], int | None]:
     """Read one page, and the cursor of the next."""
     found: list[tuple[int, Job]] = []
     step = max(query.limit + 1, _LEAST)
@@ -39,7 +39,7 @@ async def find(site: Site, query: Query) -> tuple[list[Job], int | None]:
     return [job for _, job in found], None
 
 
-async def _places(site: Site, query: Query, step: int) -> AsyncIterator[list[bytes]]:
+async def _places(site: Part, query: Query, step: int) -> AsyncIterator[list[bytes]]:
     """Name candidates in the order asked for, some at a time."""
     index = values.batch(query.batch_id) if query.batch_id is not None else None
     if index is None and query.tag is not None:
@@ -54,7 +54,7 @@ async def _places(site: Site, query: Query, step: int) -> AsyncIterator[list[byt
         yield page
 
 
-async def _indexed(site: Site, query: Query, index: bytes, step: int) -> AsyncIterator[list[bytes]]:
+async def _indexed(site: Part, query: Query, index: bytes, step: int) -> AsyncIterator[list[bytes]]:
     low, high = b"[" + index, b"(" + index + b"\xff"
     if query.cursor is not None:
         place = b"(" + index + values.long(query.cursor)
@@ -68,7 +68,7 @@ async def _indexed(site: Site, query: Query, index: bytes, step: int) -> AsyncIt
         low, high = (b"(" + found[-1], high) if query.oldest_first else (low, b"(" + found[-1])
 
 
-async def _ordered(site: Site, query: Query, step: int) -> AsyncIterator[list[bytes]]:
+async def _ordered(site: Part, query: Query, step: int) -> AsyncIterator[list[bytes]]:
     low, high = b"-", b"+"
     cursor = query.cursor
     while True:
@@ -83,7 +83,7 @@ async def _ordered(site: Site, query: Query, step: int) -> AsyncIterator[list[by
         cursor = values.number(found[-1])
 
 
-async def _few(site: Site, query: Query) -> list[bytes] | None:
+async def _few(site: Part, query: Query) -> list[bytes] | None:
     known, *seqs = await site.run(_FEW, values.letters(query.status), query.queue or b"", _SORTABLE)
     return seqs if known else None
 

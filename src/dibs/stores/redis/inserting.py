@@ -10,13 +10,14 @@ from dibs.store import Refusal
 from dibs.stores.common.naming import Named, Overtaken
 from dibs.stores.common.rows import TermsWriter
 from dibs.stores.redis import reading, values
+from dibs.stores.redis.part import NO_PASS, Pass
 from dibs.stores.redis.scripts import script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.domain.job import Draft, Job
-    from dibs.stores.redis.site import Site
+    from dibs.stores.redis.part import Part
 
 _INSERT = script("insert")
 _NAMED = script("insert_named")
@@ -24,10 +25,10 @@ _NAMED = script("insert_named")
 _STEP = 300  # jobs of several groups that are inserted together; one group is never divided
 
 
-async def insert_plain(site: Site, groups: Sequence[Sequence[Draft]]) -> list[list[Job]]:
+async def insert_plain(site: Part, groups: Sequence[Sequence[Draft]]) -> list[list[Job]]:
     """Insert groups together if every draft is new; ``Overtaken`` if one of them is not, and nothing was written."""
     drafts = [draft for group in groups for draft in group]
-    now = await _insert(site, drafts) if drafts else 0
+    now = await insert(site, drafts) if drafts else 0
     return [[draft.job(now) for draft in group] for group in groups]
 
 
@@ -44,7 +45,7 @@ def steps(groups: Sequence[Sequence[Draft]]) -> list[list[Sequence[Draft]]]:
     return found
 
 
-async def insert_group(site: Site, group: Sequence[Draft]) -> list[Job] | Refusal:
+async def insert_group(site: Part, group: Sequence[Draft]) -> list[Job] | Refusal:
     """Insert one group, or say why not; ``Overtaken`` if it is to be tried again."""
     named = await _named(site, group)
     jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
@@ -62,19 +63,23 @@ async def insert_group(site: Site, group: Sequence[Draft]) -> list[Job] | Refusa
             if first.id in new:
                 first = new[first.id].job(await reading.now(site))
             return Refusal(index, mismatch, first)
-    now = await _insert(site, list(new.values())) if new else 0
+    now = await insert(site, list(new.values())) if new else 0
     made = {id: draft.job(now) for id, draft in new.items()}
     return [replace(made.get(job.id, job), was_duplicate=duplicate) for job, duplicate in jobs]
 
 
-async def _insert(site: Site, drafts: Sequence[Draft]) -> int:
+class PassVoid(Overtaken):
+    """The pass that was shown is not valid, or not any more."""
+
+
+async def insert(site: Part, drafts: Sequence[Draft], shown: Pass = NO_PASS) -> int:
     """Insert new jobs; say when."""
-    words = _words(drafts)
+    words = [*shown, site.number, *_words(drafts)]
 
     async def run(hint: str) -> int:
         now = int(await site.run(_INSERT, site.told, hint, *words))
-        if now == 0:
-            raise Overtaken
+        if now <= 0:
+            raise PassVoid if now else Overtaken
         return now
 
     return await site.announce({(draft.queue, draft.task) for draft in drafts}, run)
@@ -105,7 +110,7 @@ def _words(drafts: Sequence[Draft]) -> list[Any]:
     return [len(drafts), len(runs), *(word for run in runs for word in run), *jobs, *names]
 
 
-async def _named(site: Site, group: Sequence[Draft]) -> Named:
+async def _named(site: Part, group: Sequence[Draft]) -> Named:
     ids = [draft.id for draft in group]
     keys = [draft.idempotency_key for draft in group if draft.idempotency_key is not None]
     unique = [draft.unique_key for draft in group if draft.unique_key is not None]

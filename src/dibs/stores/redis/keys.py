@@ -23,6 +23,9 @@ KINDS = {
     "names": "sorted set by bytes: names of documents",
     "brief": "sorted set by bytes: when a document goes, its name",
     "paused": "hash: queue -> until when (0: for good)",
+    "owners": "hash, of a cluster: id or key -> the job it is reserved for, and where that is",
+    "passes": "hash, of a cluster: pass -> when it was made, and from which number on it is valid",
+    "spread": "hash, of a cluster: queue -> over how many shards its jobs are spread",
     "news": "channel: where jobs have become pending",
 }
 """What there is in a shard."""

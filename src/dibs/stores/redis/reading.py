@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.domain.job import ClaimRequest, Event, Job
-    from dibs.stores.redis.site import Site
+    from dibs.stores.redis.part import Part
 
 _NOW = script("now")
 _BY_ID = script("job_by_id")
@@ -35,12 +35,12 @@ _AUDIT_STEP = 100
 Found = tuple[bytes, bytes, bytes]  # seq, body, state; empty if it is not there
 
 
-async def now(site: Site) -> int:
+async def now(site: Part) -> int:
     """Tell the time by the store's clock."""
     return int(await site.run(_NOW, site.told))
 
 
-async def by_id(site: Site, ids: Sequence[str]) -> tuple[int, list[Found]]:
+async def by_id(site: Part, ids: Sequence[str]) -> tuple[int, list[Found]]:
     """Read jobs by id; say what time it was when the first was read."""
     found: list[Found] = []
     at = None
@@ -51,7 +51,7 @@ async def by_id(site: Site, ids: Sequence[str]) -> tuple[int, list[Found]]:
     return at or 0, found
 
 
-async def by_seq(site: Site, seqs: Sequence[bytes]) -> list[Job | None]:
+async def by_seq(site: Part, seqs: Sequence[bytes]) -> list[Job | None]:
     """Read jobs by their places; none for what is gone."""
     found: list[Job | None] = []
     while len(found) < len(seqs):
@@ -62,13 +62,13 @@ async def by_seq(site: Site, seqs: Sequence[bytes]) -> list[Job | None]:
     return found
 
 
-async def get(site: Site, ids: Sequence[str]) -> list[Job | None]:
+async def get(site: Part, ids: Sequence[str]) -> list[Job | None]:
     """Read jobs by id, as anyone may see them."""
     _, found = await by_id(site, ids)
     return [values.shown(body, state) if body else None for _, body, state in found]
 
 
-async def expired(site: Site, limit: int) -> tuple[list[Job], float]:
+async def expired(site: Part, limit: int) -> tuple[list[Job], float]:
     """List claimed jobs whose lease has run out; and if there is none, in how many seconds the next one will."""
     late: list[Job] = []
     while len(late) < limit:
@@ -80,13 +80,13 @@ async def expired(site: Site, limit: int) -> tuple[list[Job], float]:
     return late, 0.0
 
 
-async def peek(site: Site, request: ClaimRequest, names: list[object]) -> tuple[int, int]:
+async def peek(site: Part, request: ClaimRequest, names: list[object]) -> tuple[int, int]:
     """Say when the request may find something, and what time it is."""
     at, due = await site.run(_PEEK, site.told, request.min_attempts_left, *names)
     return int(due) if due else NEVER, int(at)
 
 
-async def log(site: Site, id: str) -> list[Event]:
+async def log(site: Part, id: str) -> list[Event]:
     """Read a job's events, or the last one of a job that was pruned."""
     known, first, *events = await site.run(_LOG, id)
     if known:
@@ -94,7 +94,7 @@ async def log(site: Site, id: str) -> list[Event]:
     return [values.read_grave(id, first)] if first else []
 
 
-async def audit(site: Site, cursor: str | None, limit: int) -> Audit:
+async def audit(site: Part, cursor: str | None, limit: int) -> Audit:
     """Read jobs with their logs, then what is left of those that are gone."""
     kind, _, place = (cursor or "job:0").partition(":")
     if kind == "job":
@@ -104,7 +104,7 @@ async def audit(site: Site, cursor: str | None, limit: int) -> Audit:
     return Audit([(None, [values.read_grave(id, data)]) for id, data in gone], f"gone:{last.hex()}" if last else None)
 
 
-async def _audit_jobs(site: Site, after: int, limit: int) -> Audit:
+async def _audit_jobs(site: Part, after: int, limit: int) -> Audit:
     items: list[tuple[Job | None, list[Event]]] = []
     while len(items) < limit:
         answer = iter(await site.run(_AUDIT, values.long(after), min(_AUDIT_STEP, limit - len(items)), MOST_BYTES))

@@ -11,7 +11,7 @@ from dibs.stores.redis.reading import MOST_BYTES
 from dibs.stores.redis.scripts import script
 
 if TYPE_CHECKING:
-    from dibs.stores.redis.site import Site
+    from dibs.stores.redis.part import Part
 
 _PUT = script("document_put")
 _PAGE = script("document_page")
@@ -19,14 +19,14 @@ _PAGE = script("document_page")
 _STEP = 500  # documents read by one script
 
 
-async def read(site: Site, name: str) -> Document | None:
+async def read(site: Part, name: str) -> Document | None:
     """Read one document."""
     key = name.encode()
     _, *found = await site.run(_PAGE, site.told, b"[" + key, b"[" + key, 1, MOST_BYTES)
     return values.document(*found) if found else None
 
 
-async def documents(site: Site, prefix: str) -> list[Document]:
+async def documents(site: Part, prefix: str) -> list[Document]:
     """Read the documents whose name begins so, by name."""
     low = b"[" + prefix.encode() if prefix else b"-"
     high = b"(" + prefix.encode() + b"\xff" if prefix else b"+"  # no text has such a byte
@@ -39,7 +39,7 @@ async def documents(site: Site, prefix: str) -> list[Document]:
         low = b"(" + last
 
 
-async def put(site: Site, name: str, value: bytes | None, expect: int | None, keep_us: int | None) -> Document | None:
+async def put(site: Part, name: str, value: bytes | None, expect: int | None, keep_us: int | None) -> Document | None:
     """Write or remove a document if it is at the expected version."""
     words = [
         site.told,

@@ -12,7 +12,7 @@ from dibs.stores.redis.reading import MOST_BYTES
 from dibs.stores.redis.scripts import script
 
 if TYPE_CHECKING:
-    from dibs.stores.redis.site import Site
+    from dibs.stores.redis.part import Part
 
 _FIND = script("prune_find")
 _SWEEP = script("sweep")
@@ -22,7 +22,7 @@ _STEP = 100  # of a kind removed by one script
 _EVENTS = 2_000  # removed by one script, with their jobs, unless a single job has more
 
 
-async def prune(site: Site, limit: int) -> int:
+async def prune(site: Part, limit: int) -> int:
     """Remove some finished jobs whose time is over, in small steps; say how many."""
     pruned = 0
     while pruned < limit:
@@ -39,7 +39,7 @@ async def prune(site: Site, limit: int) -> int:
     return pruned
 
 
-async def sweep(site: Site) -> None:
+async def sweep(site: Part) -> None:
     """Remove old tombstones and outlived documents, in small steps."""
     while await site.run(_SWEEP, site.told, _DAY, _STEP) == _STEP:
         pass

@@ -1,46 +1,46 @@
-"""What one event loop has of a store: its connections, its listener, and the hints that it sends."""
+"""What one event loop has of a single server: its connections, its listener, and the hints that it sends."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from redis.exceptions import NoScriptError
 
-from dibs.domain.errors import DibsError
 from dibs.stores.common.pool import Pool
 from dibs.stores.redis.errors import FAILURES, translate
+from dibs.stores.redis.hints import Hints
 from dibs.stores.redis.link import Link
+from dibs.stores.redis.part import NO_PASS, Pass
 from dibs.stores.redis.wake import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
+    from dibs.domain.job import Job
     from dibs.stores.common.herald import Herald
     from dibs.stores.common.waiting import Name, Waiting
     from dibs.stores.redis.address import Address
     from dibs.stores.redis.keys import Shard
     from dibs.stores.redis.scripts import Script
 
-logger = logging.getLogger("dibs")
-
 T = TypeVar("T")
 
 
 class Site:
-    """One event loop's part of a store."""
+    """One event loop's part of a store, which is all of it."""
+
+    number = b""
 
     def __init__(
         self, address: Address, shard: Shard, told: Callable[[], int | None], waiting: Waiting, herald: Herald
     ) -> None:
         self.address, self.shard = address, shard
         self.pool: Pool[Link] = Pool(lambda: Link.connect(address), address.pool)
-        self._told, self._waiting, self._herald = told, waiting, herald
+        self._told = told
         self._heads: dict[str, tuple[Any, ...]] = {}
-        self._listener = Listener(address, shard.key("news"), self._hear)
-        self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._hints = Hints(herald, waiting, lambda payload: self.command(b"SPUBLISH", shard.key("news"), payload))
+        self._listener = Listener(address, [shard.key("news")], self._hints.hear)
         self._begun = self._closed = self._ending = False
         self._end = self._until_the_loop_ends()
 
@@ -78,49 +78,23 @@ class Site:
         now = self._told()
         return b"" if now is None else b"%d" % now
 
+    # Names: all are in this shard, where scripts look at them
+
+    async def take_keys(self, jobs: Sequence[Job]) -> tuple[Pass, set[str]]:
+        """Leave it to the script that takes them."""
+        del jobs
+        return NO_PASS, set()
+
+    async def leave(self, jobs: Sequence[Job]) -> Callable[[Sequence[Job]], Awaitable[None]]:
+        """Leave it to the script that removes them."""
+        del jobs
+        return _nothing
+
     # Hints
 
     async def announce(self, news: Iterable[Name] | None, run: Callable[[str], Awaitable[T]]) -> T:
-        """Run what makes jobs pending, and tell of it: here, and in other processes.
-
-        The script itself tells them; if that was just done, they are told within a moment instead.
-        """
-        hint = self._herald.now(news) or ""
-        try:
-            answer = await run(hint)
-        except BaseException:
-            self._publish_soon(hint)  # it may be about other jobs than these
-            raise
-        self._waiting.tell(news)
-        if not hint:
-            payload, seconds = self._herald.pick(news)
-            self._publish_soon(payload or "")
-            if seconds is not None:
-                self._timer = asyncio.get_running_loop().call_later(seconds, self._send_rest)
-        return answer
-
-    def _send_rest(self) -> None:
-        self._timer = None
-        self._publish_soon(self._herald.rest() or "")
-
-    def _publish_soon(self, payload: str) -> None:
-        """Tell other processes by itself what no script has told them."""
-        if payload and not self._closed:
-            task = asyncio.get_running_loop().create_task(self._publish(payload))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _publish(self, payload: str) -> None:
-        try:
-            await self.command(b"SPUBLISH", self.shard.key("news"), payload)
-        except DibsError as error:
-            logger.debug("could not tell other processes what has come in: %s", error)
-
-    def _hear(self, payload: str | None) -> None:
-        """Pass on what others say; none: something may have been missed."""
-        elsewhere, names = (True, None) if payload is None else self._herald.read(payload)
-        if elsewhere:
-            self._waiting.tell(names)
+        """Run what makes jobs pending, and tell of it: here, and in other processes."""
+        return await self._hints.announce(news, run)
 
     def listening(self) -> bool:
         """Say whether hints of other processes are heard on this loop, and see to it."""
@@ -140,12 +114,8 @@ class Site:
         """Send what is still to be sent, and let go of all connections."""
         if self._closed:
             return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._send_rest()
+        await self._hints.close()
         self._closed = True
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=1.0)
         await self._listener.close()
         await self.pool.close()
         if not self._ending:  # unless it is what closes us
@@ -155,5 +125,10 @@ class Site:
     def terminate(self) -> None:
         """Cut all connections, without waiting."""
         self._closed = True
+        self._hints.terminate()
         self._listener.terminate()
         self.pool.terminate()
+
+
+async def _nothing(gone: Sequence[Job]) -> None:
+    del gone

@@ -15,7 +15,7 @@ from dibs.stores.redis.errors import FAILURES
 from dibs.stores.redis.link import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dibs.stores.redis.address import Address
 
@@ -38,8 +38,8 @@ class Listener:
     Real time throughout: other processes are waiting, whose time no fake clock moves.
     """
 
-    def __init__(self, address: Address, channel: str, heard: Callable[[str | None], None]) -> None:
-        self._address, self._channel, self._heard = address, channel, heard
+    def __init__(self, address: Address, channels: Sequence[str], heard: Callable[[str | None], None]) -> None:
+        self._address, self.channels, self._heard = address, list(channels), heard
         self._task: asyncio.Task[None] | None = None
         self._link: Link | None = None
         self._subscribed = False
@@ -65,9 +65,11 @@ class Listener:
 
     async def _listen_once(self) -> None:
         link = self._link = await Link.connect(self._address)
-        await link.send(b"SSUBSCRIBE", self._channel)
+        for channel in self.channels:  # on a cluster those of one node, each in a slot of its own
+            await link.send(b"SSUBSCRIBE", channel)
         async with asyncio.timeout(self._address.timeout):
-            await link.receive()
+            for _ in self.channels:
+                await link.receive()
         self._subscribed, self._tried = True, 0
         self._heard(None)  # what came while no one listened is for a look to find
         while True:
@@ -80,6 +82,8 @@ class Listener:
                     message = await link.receive()
             if isinstance(message, list) and message[0] == b"smessage":
                 self._heard(message[2].decode())
+            elif isinstance(message, list) and message[0] == b"sunsubscribe":
+                raise ConnectionResetError("the channel is another node's now")
 
     def terminate_link(self) -> None:
         """Cut the connection, without waiting."""

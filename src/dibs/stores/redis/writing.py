@@ -9,13 +9,14 @@ from dibs.domain.transitions import Write
 from dibs.store import Written
 from dibs.stores.common.judging import Court, Entry, Gone
 from dibs.stores.redis import reading, values
+from dibs.stores.redis.part import NO_PASS, Pass
 from dibs.stores.redis.scripts import script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.domain.job import Event, Extension, Job
-    from dibs.stores.redis.site import Site
+    from dibs.stores.redis.part import Part
 
 _COMPLETE = script("complete")
 _WRITE = script("write")
@@ -41,7 +42,7 @@ class Held(Entry):
         self.expires = values.expires(state) or None if state else None
 
 
-async def write(site: Site, writes: Sequence[Write]) -> list[Written]:
+async def write(site: Part, writes: Sequence[Write]) -> list[Written]:
     """Apply each write that still holds. No job is named twice: the caller sees to that."""
     done = await _complete(site, writes)
     rest = [write for write in writes if write.id not in done]
@@ -52,7 +53,7 @@ async def write(site: Site, writes: Sequence[Write]) -> list[Written]:
     return [_COMPLETED if write.id in done else next(others) for write in writes]
 
 
-async def _complete(site: Site, writes: Sequence[Write]) -> set[str]:
+async def _complete(site: Part, writes: Sequence[Write]) -> set[str]:
     """Complete what is held as it is said to be, which is nearly always so; say what was."""
     several = [(write, write.ref) for write in writes if write.ref is not None and write.to is Status.COMPLETED]
     done: set[str] = set()
@@ -70,7 +71,7 @@ def _token(token: str) -> bytes:
     return token.encode("utf-8", "surrogatepass")
 
 
-async def _judge(site: Site, writes: Sequence[Write]) -> list[Written]:
+async def _judge(site: Part, writes: Sequence[Write]) -> list[Written]:
     court = Court()
     court.now, found = await reading.by_id(site, [write.id for write in writes])
     held = {write.id: Held(*one) for write, one in zip(writes, found, strict=True) if one[0]}
@@ -91,12 +92,22 @@ async def _judge(site: Site, writes: Sequence[Write]) -> list[Written]:
     return answers
 
 
-async def _put_down(site: Site, court: Court, decided: list[tuple[int, Held]], answers: list[Written]) -> None:
-    words = [word for _, entry in decided for word in _words(entry)]
+async def _put_down(site: Part, court: Court, decided: list[tuple[int, Held]], answers: list[Written]) -> None:
+    shown, refused = await _take_keys(site, decided)
+    for at, entry in decided:
+        if entry.job.id in refused:
+            answers[at] = Written(Outcome.CONFLICT, entry.before.status)
+    decided = [(at, entry) for at, entry in decided if entry.job.id not in refused]
+    leaving = [entry.job for _, entry in decided if entry.gone]
+    leave = await site.leave(leaving) if leaving else None
+    words = [*shown, *(word for _, entry in decided for word in _words(entry))]
 
     async def run(hint: str) -> list[int]:
         written: list[int] = await site.run(_WRITE, b"%d" % court.now, hint, *words)
         return written
+
+    if not decided:
+        return
 
     written = await site.announce(court.news, run) if court.news else await run("")
     for (at, entry), outcome in zip(decided, written, strict=True):
@@ -104,6 +115,13 @@ async def _put_down(site: Site, court: Court, decided: list[tuple[int, Held]], a
             answers[at] = Written(Outcome.BUSY, entry.before.status)
         elif outcome == _CONFLICT:
             answers[at] = Written(Outcome.CONFLICT, entry.before.status)
+    if leave is not None:
+        await leave([entry.job for (_, entry), outcome in zip(decided, written, strict=True) if entry.gone and outcome])
+
+
+async def _take_keys(site: Part, decided: list[tuple[int, Held]]) -> tuple[Pass, set[str]]:
+    begun = [entry.job for _, entry in decided if not entry.gone and _key_is(entry.before, entry.job) == b"t"]
+    return await site.take_keys(begun) if begun else (NO_PASS, set())
 
 
 def _words(entry: Held) -> tuple[Any, ...]:
@@ -139,17 +157,22 @@ def _leaving(job: Job) -> tuple[Any, ...]:
     return job.id, job.idempotency_key or b"", job.events, places
 
 
-async def remove(site: Site, now: int, found: Sequence[reading.Found], events: Sequence[Event]) -> int:
+async def remove(site: Part, now: int, found: Sequence[reading.Found], events: Sequence[Event]) -> int:
     """Remove finished jobs whose time is over, those that are as they were read; say how many."""
-    words: list[Any] = [b"%d" % now, b""]
+    words: list[Any] = [b"%d" % now, b"", *NO_PASS]
+    jobs: list[Job] = []
     for one, event in zip(found, events, strict=True):
         entry = Held(*one)
         entry.gone = Gone(entry.seq, entry.job, event)
+        jobs.append(entry.job)
         words += _words(entry)
-    return sum(await site.run(_WRITE, *words))
+    leave = await site.leave(jobs)
+    gone = [job for job, done in zip(jobs, await site.run(_WRITE, *words), strict=True) if done]
+    await leave(gone)
+    return len(gone)
 
 
-async def extend(site: Site, extensions: Sequence[Extension]) -> list[Outcome]:
+async def extend(site: Part, extensions: Sequence[Extension]) -> list[Outcome]:
     """Lengthen each lease whose claim is current. No job is named twice: the caller sees to that."""
     outcomes: list[Outcome] = []
     for at in range(0, len(extensions), _STEP):

@@ -32,6 +32,7 @@ else
   redis.call('ZREM', NAMES, name)
   if queue then redis.call('HDEL', PAUSED, queue) end
 end
+if queue then redis.call('HINCRBY', META, 'pauses', 1) end
 note(now)
 if ARGV[7] ~= '' then redis.call('SPUBLISH', NEWS, ARGV[7]) end
 return { digits(now), version }

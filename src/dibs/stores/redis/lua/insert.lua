@@ -1,17 +1,19 @@
 -- insert.lua: add new jobs, all of them or, if any of their names is taken, none.
--- KEYS meta ids idem unique body order pending index news
--- WITH clock
--- ARGV told, what to tell those who wait ('' nothing), how many jobs, how many runs of jobs that are alike;
+-- KEYS meta ids idem unique body order pending index passes news
+-- WITH clock passes
+-- ARGV told, what to tell those who wait ('' nothing), the caller's pass and its number ('' none is needed), the shard's
+--   number ('' there is one shard), how many jobs, how many runs of jobs that are alike;
 --   of each run: lane, attempts left, delay, the earliest due time (8 bytes, or ''), how many jobs;
 --   of each job: id, its body but for the times;
 --   of each further name: which job, what it is ('k' idempotency key, 'u' unique key, 'i' an index), the name
 -- Race: two enqueues with one name -> all names are looked up before the first write.
 -- Numbers are given as texts where they can be: the server would write each one out by itself, slowly.
--- Returns now, or 0 if a name is taken
+-- Returns now, or 0 if a name is taken, or -1 if the pass is not valid (any more)
 
 local now = tell(ARGV[1])
-local number, runs = tonumber(ARGV[3]), tonumber(ARGV[4])
-local first_job = 5 + 5 * runs
+if not is_valid(ARGV[3], ARGV[4]) then return -1 end
+local number, runs = tonumber(ARGV[6]), tonumber(ARGV[7])
+local first_job = 8 + 5 * runs
 local first_name = first_job + 2 * number
 
 local ids, keys, uniques = {}, {}, {}
@@ -30,12 +32,17 @@ local function is_taken(key, names)
 end
 if is_taken(IDS, ids) or is_taken(IDEM, keys) or is_taken(UNIQUE, uniques) then return 0 end
 
-local seq = tonumber(redis.call('HGET', META, 'seq') or 0)
+local seq, step = tonumber(redis.call('HGET', META, 'seq') or 0), 1
+if ARGV[5] ~= '' then
+  -- Of several shards each has seqs of its own, all of them near the time, so that jobs of several can be put in order.
+  step = 16
+  seq = math.max(seq, now - now % step + tonumber(ARGV[5]) - step)
+end
 local created = struct.pack('>I8', now)
 local places, named, bodies, order, pending = {}, {}, {}, {}, {}
 local n = 0
 for run = 1, runs do
-  local at = 5 * run
+  local at = 3 + 5 * run
   local left, due, earliest = ARGV[at + 1], now + tonumber(ARGV[at + 2]), ARGV[at + 3]
   local due_bytes = struct.pack('>I8', due)
   -- Beyond the year 2255 a number is not exact any more; the bytes are.
@@ -43,7 +50,7 @@ for run = 1, runs do
   local head, before = created .. due_bytes, ARGV[at] .. due_bytes
   for _ = 1, tonumber(ARGV[at + 4]) do
     n = n + 1
-    local place, odd, even = struct.pack('>I8', seq + n), 2 * n - 1, 2 * n
+    local place, odd, even = struct.pack('>I8', seq + step * n), 2 * n - 1, 2 * n
     places[n] = place
     named[odd], named[even] = ids[n], place
     bodies[odd], bodies[even] = place, head .. ARGV[first_job + odd]
@@ -65,7 +72,7 @@ for at = first_name, #ARGV, 3 do
     redis.call('ZADD', INDEX, '0', name .. place)
   end
 end
-redis.call('HSET', META, 'seq', digits(seq + number))
+redis.call('HSET', META, 'seq', digits(seq + step * number))
 note(now)
 if ARGV[2] ~= '' then redis.call('SPUBLISH', NEWS, ARGV[2]) end
 return digits(now)

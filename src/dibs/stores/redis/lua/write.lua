@@ -1,21 +1,23 @@
 -- write.lua: put down what was decided about jobs, each if it is still as it was when that was decided.
--- KEYS meta ids idem body state order pending leases done unique index events gone graves news
--- WITH clock
--- ARGV when it was decided, what to tell those who wait ('' nothing), then 16 for each job, no job twice:
+-- KEYS meta ids idem body state order pending leases done unique index events gone graves passes news
+-- WITH clock passes
+-- ARGV when it was decided, what to tell those who wait ('' nothing), the caller's pass and its number ('' none is
+--   needed), then 16 for each job, no job twice:
 --   seq, the state it had ('' none), the state it gets ('' it goes), its old and new place among the pending, its queue
 --   if it is leased no more, its old and new place among the finished, its unique key, whether that is taken ('t'),
 --   let go ('l') or neither, the number of its event, the event; and if it goes: id, idempotency key, how many events it
 --   has, and its places in indexes (each with its length in two bytes), the event being what is left of it
 -- Race: changed since it was read -> the whole state is compared, byte for byte. A unique key that is taken is looked up
---   again, in the order of the writes: one that is let go is free for those after it.
+--   again, in the order of the writes: one that is let go is free for those after it. And whoever takes one shows a pass.
 -- Returns 1 (done), 0 (it has changed: judge again) or 2 (another unfinished job has its unique key) for each
 
 local WIDTH = 16
 local now = tell(ARGV[1])
-local number = (#ARGV - 2) / WIDTH
+local FIRST = 5
+local number = (#ARGV - FIRST + 1) / WIDTH
 local seqs, keys, answer, lets_go = {}, {}, {}, {}
 for n = 1, number do
-  local at = 3 + WIDTH * (n - 1)
+  local at = FIRST + WIDTH * (n - 1)
   seqs[n] = ARGV[at]
   keys[n] = ARGV[at + 8]
 end
@@ -24,11 +26,12 @@ local bodies = {}
 for n = 1, number do bodies[n] = redis.call('HEXISTS', BODY, seqs[n]) == 1 end
 local found, holders = redis.call('HMGET', UNIQUE, unpack(keys)), {}
 for n = 1, number do holders[keys[n]] = found[n] end
+local passes = is_valid(ARGV[3], ARGV[4])
 
 for n = 1, number do
-  local at = 3 + WIDTH * (n - 1)
+  local at = FIRST + WIDTH * (n - 1)
   local seq, key, does = seqs[n], keys[n], ARGV[at + 9]
-  if not bodies[n] or (states[n] or '') ~= ARGV[at + 1] then
+  if not bodies[n] or (states[n] or '') ~= ARGV[at + 1] or (does == 't' and not passes) then
     answer[n] = 0
   elseif does == 't' and holders[key] and holders[key] ~= seq then
     answer[n] = 2
@@ -45,7 +48,7 @@ end
 -- Graves of earlier jobs with these ids are looked up before the first write, too.
 local buried = {}
 for n = 1, number do
-  local at = 3 + WIDTH * (n - 1)
+  local at = FIRST + WIDTH * (n - 1)
   if answer[n] == 1 and ARGV[at + 2] == '' then buried[n] = redis.call('HGET', GONE, ARGV[at + 12]) end
 end
 
@@ -86,7 +89,7 @@ end
 
 local any = false
 for n = 1, number do
-  local at = 3 + WIDTH * (n - 1)
+  local at = FIRST + WIDTH * (n - 1)
   if answer[n] == 1 then
     any = true
     local seq = seqs[n]
