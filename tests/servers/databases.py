@@ -182,7 +182,7 @@ def empty_cluster() -> str:
     for node in keeper.get_primaries():
         client = keeper.get_redis_connection(node)
         with client.pipeline(transaction=False) as pipeline:  # one call a key: they are of different slots
-            for key in client.scan_iter(match=f"*{prefix}*", count=1000):
+            for key in client.scan_iter(match=f"{prefix}:*", count=1000):
                 pipeline.unlink(key)
             pipeline.execute()
     query = f"{url.query}&prefix={prefix}".removeprefix("&")

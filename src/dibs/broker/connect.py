@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dibs.store import Store
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+]*)://")
-SCHEMES = ("memory://", "sqlite:///", "postgresql://", "mysql://", "redis://")
+SCHEMES = ("memory://", "sqlite:///", "postgresql://", "mysql://", "redis://", "redis+cluster://")
 
 
 def open_store(url: str, clock: Clock) -> Store:
@@ -31,8 +31,8 @@ def open_store(url: str, clock: Clock) -> Store:
         return _postgres(url, clock)
     if scheme in {"mysql", "mariadb"}:
         return _mysql(url, clock)
-    if scheme in {"redis", "rediss"}:
-        return _redis(url, clock)
+    if scheme in {"redis", "rediss", "redis+cluster", "rediss+cluster"}:
+        return _redis(url, clock, cluster=scheme.endswith("+cluster"))
     raise InvalidRequest([Problem("url", f"{url!r} names no store that is built in; use {' or '.join(SCHEMES)}…")])
 
 
@@ -56,11 +56,11 @@ def _mysql(url: str, clock: Clock) -> Store:
     return from_url(url, clock)
 
 
-def _redis(url: str, clock: Clock) -> Store:
+def _redis(url: str, clock: Clock, *, cluster: bool) -> Store:
     try:
-        from dibs.stores.redis import from_url
+        from dibs.stores import redis
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in {"redis", "hiredis"}:
             raise
         raise NotSupported("Redis needs redis-py and hiredis", hint="pip install 'dibs-queue[redis]'") from None
-    return from_url(url, clock)
+    return redis.cluster_from_url(url, clock) if cluster else redis.from_url(url, clock)

@@ -50,7 +50,7 @@ async def claim(site: Part, requests: Sequence[ClaimRequest], random: Random) ->
 
 async def _claim(site: Part, requests: Sequence[ClaimRequest], random: Random, claimed: Claimed) -> None:
     start = 0
-    for (*_, left, order, id), alike in groupby(requests, _wish):
+    for (*_, left, order, id), alike in groupby(requests, wish):
         several = list(alike)
         answers = claimed.answers[start : start + len(several)]
         start += len(several)
@@ -61,7 +61,8 @@ async def _claim(site: Part, requests: Sequence[ClaimRequest], random: Random, c
                 await _claim_picked(site, request, answer, random)
 
 
-def _wish(request: ClaimRequest) -> tuple[Any, ...]:
+def wish(request: ClaimRequest) -> tuple[Any, ...]:
+    """Say what is the same about requests that are served together."""
     return request.queues, request.tasks, request.min_attempts_left, request.order, request.id
 
 

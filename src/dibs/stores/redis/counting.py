@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.domain.job import Counts, QueueInfo
-from dibs.store import EXACT_COUNT, PAUSED
-from dibs.stores.redis import registry
+from dibs.store import EXACT_COUNT
 from dibs.stores.redis.scripts import script
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from dibs.stores.redis.part import Part
 
@@ -22,25 +21,40 @@ _STEP = 5_000  # leases walked by one script
 _Row = list[int]  # pending, scheduled, completed, failed, cancelled
 
 
-async def counts(site: Part, queue: str | None) -> Counts:
+class Tally(NamedTuple):
+    """What there is in one shard, by queue."""
+
+    rows: dict[str, _Row]  # but for those that are claimed
+    oldest: dict[str, int]  # when its first job was due
+    claimed: dict[str, int]
+
+
+async def tally(site: Part, queue: str | None = None) -> Tally:
     """Count the jobs of one queue or of all."""
-    rows, _ = await _rows(site, queue)
-    held = await _claimed(site)
-    claimed = sum(held.values()) if queue is None else held.get(queue, 0)
-    return _shown(rows.values(), claimed)
+    rows, oldest = await _rows(site, queue)
+    claimed = await _claimed(site)
+    return Tally(rows, oldest, claimed if queue is None else {queue: claimed.get(queue, 0)})
 
 
-async def queues(site: Part) -> list[QueueInfo]:
+def counts(tallies: Sequence[Tally]) -> Counts:
+    """Add up what there is in some shards."""
+    rows = [row for tally in tallies for row in tally.rows.values()]
+    return _shown(rows, sum(number for tally in tallies for number in tally.claimed.values()))
+
+
+def queues(tallies: Sequence[Tally], paused: Collection[str]) -> list[QueueInfo]:
     """Describe every queue that has jobs or is paused."""
-    rows, oldest = await _rows(site, None)
-    held = await _claimed(site)
-    paused = {document.name.removeprefix(PAUSED) for document in await registry.documents(site, PAUSED)}
-    return [
-        QueueInfo(
-            name, _shown([rows[name]] if name in rows else [], held.get(name, 0)), name in paused, oldest.get(name)
-        )
-        for name in sorted({*rows, *held, *paused})
-    ]
+    names = {name for tally in tallies for name in (*tally.rows, *tally.claimed)}
+    return [_queue(name, tallies, name in paused) for name in sorted({*names, *paused})]
+
+
+def _queue(name: str, tallies: Sequence[Tally], paused: bool) -> QueueInfo:  # noqa: FBT001 - a field of what it makes
+    counted = _shown(
+        [tally.rows[name] for tally in tallies if name in tally.rows],
+        sum(tally.claimed.get(name, 0) for tally in tallies),
+    )
+    oldest = [tally.oldest[name] for tally in tallies if name in tally.oldest]
+    return QueueInfo(name, counted, paused, min(oldest, default=None))
 
 
 async def _rows(site: Part, queue: str | None) -> tuple[dict[str, _Row], dict[str, int]]:

@@ -28,6 +28,18 @@ _LEAST = 20  # jobs read at a time, at least
 
 async def find(site: Part, query: Query) -> tuple[list[Job], int | None]:
     """Read one page, and the cursor of the next."""
+    return cut(await page(site, query), query)
+
+
+def cut(found: list[tuple[int, Job]], query: Query) -> tuple[list[Job], int | None]:
+    """Make a page of what was found, one more than it may have; its cursor is the last one's place."""
+    if len(found) <= query.limit:
+        return [job for _, job in found], None
+    return [job for _, job in found[: query.limit]], found[query.limit - 1][0]
+
+
+async def page(site: Part, query: Query) -> list[tuple[int, Job]]:
+    """Read jobs with their places in the order of enqueueing, one more than asked for, if there are so many."""
     found: list[tuple[int, Job]] = []
     step = max(query.limit + 1, _LEAST)
     async for seqs in _places(site, query, step):
@@ -35,8 +47,8 @@ async def find(site: Part, query: Query) -> tuple[list[Job], int | None]:
             if job is not None and query.matches(job):
                 found.append((values.number(seq), job))
                 if len(found) > query.limit:
-                    return [job for _, job in found[:-1]], found[-2][0]
-    return [job for _, job in found], None
+                    return found
+    return found
 
 
 async def _places(site: Part, query: Query, step: int) -> AsyncIterator[list[bytes]]:

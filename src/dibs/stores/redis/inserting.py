@@ -47,7 +47,7 @@ def steps(groups: Sequence[Sequence[Draft]]) -> list[list[Sequence[Draft]]]:
 
 async def insert_group(site: Part, group: Sequence[Draft]) -> list[Job] | Refusal:
     """Insert one group, or say why not; ``Overtaken`` if it is to be tried again."""
-    named = await _named(site, group)
+    named = Named((by, job) for by, _, job in await holders(site, group))
     jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
     new: dict[str, Draft] = {}
     for index, draft in enumerate(group):
@@ -110,12 +110,13 @@ def _words(drafts: Sequence[Draft]) -> list[Any]:
     return [len(drafts), len(runs), *(word for run in runs for word in run), *jobs, *names]
 
 
-async def _named(site: Part, group: Sequence[Draft]) -> Named:
-    ids = [draft.id for draft in group]
-    keys = [draft.idempotency_key for draft in group if draft.idempotency_key is not None]
-    unique = [draft.unique_key for draft in group if draft.unique_key is not None]
-    answer = await site.run(_NAMED, len(ids), len(keys), *ids, *keys, *unique)
-    found = zip(
-        ["id"] * len(ids) + ["key"] * len(keys) + ["unique"] * len(unique), answer[::2], answer[1::2], strict=True
-    )
-    return Named((by, values.shown(body, state)) for by, body, state in found if body)
+async def holders(site: Part, drafts: Sequence[Draft]) -> list[tuple[str, str, Job]]:
+    """Read the jobs that drafts may name: what each was found by (id, key or unique), that name, and the job."""
+    ids = [draft.id for draft in drafts]
+    keys = [draft.idempotency_key for draft in drafts if draft.idempotency_key is not None]
+    unique = [draft.unique_key for draft in drafts if draft.unique_key is not None]
+    names = [*ids, *keys, *unique]
+    kinds = ["id"] * len(ids) + ["key"] * len(keys) + ["unique"] * len(unique)
+    answer = await site.run(_NAMED, len(ids), len(keys), *names)
+    found = zip(kinds, names, answer[::2], answer[1::2], strict=True)
+    return [(kind, name, values.shown(body, state)) for kind, name, body, state in found if body]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from dibs.domain.job import Job
     from dibs.stores.common.waiting import Name
@@ -17,6 +17,16 @@ Pass = tuple[bytes, int]
 """What whoever makes a job, or takes a unique key again, shows the shard; see ``lua/parts/passes.lua``."""
 
 NO_PASS: Pass = (b"", 0)
+
+
+class Taken(NamedTuple):
+    """Unique keys that were reserved for jobs that begin again."""
+
+    shown: Pass = NO_PASS
+    refused: Mapping[str, str] = {}
+    """Whose are others': id -> the job that has the key."""
+    give_back: Callable[[Sequence[Job]], Awaitable[None]] | None = None
+    """To be told which jobs did not begin again."""
 
 
 class Part(Protocol):
@@ -40,8 +50,8 @@ class Part(Protocol):
         """Run what makes jobs pending, and tell of it."""
         ...
 
-    async def take_keys(self, jobs: Sequence[Job]) -> tuple[Pass, set[str]]:
-        """Reserve the unique keys of jobs that begin again; give the pass for it, and the ids of those refused."""
+    async def take_keys(self, jobs: Sequence[Job]) -> Taken:
+        """Reserve the unique keys of jobs that are about to begin again."""
         ...
 
     async def leave(self, jobs: Sequence[Job]) -> Callable[[Sequence[Job]], Awaitable[None]]:

@@ -39,6 +39,11 @@ async def documents(site: Part, prefix: str) -> list[Document]:
         low = b"(" + last
 
 
+async def paused(site: Part) -> set[str]:
+    """Name the queues that are paused."""
+    return {document.name.removeprefix(PAUSED) for document in await documents(site, PAUSED)}
+
+
 async def put(site: Part, name: str, value: bytes | None, expect: int | None, keep_us: int | None) -> Document | None:
     """Write or remove a document if it is at the expected version."""
     words = [

@@ -11,7 +11,7 @@ from dibs.stores.common.pool import Pool
 from dibs.stores.redis.errors import FAILURES, translate
 from dibs.stores.redis.hints import Hints
 from dibs.stores.redis.link import Link
-from dibs.stores.redis.part import NO_PASS, Pass
+from dibs.stores.redis.part import Taken
 from dibs.stores.redis.wake import Listener
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ class Site:
 
     # Names: all are in this shard, where scripts look at them
 
-    async def take_keys(self, jobs: Sequence[Job]) -> tuple[Pass, set[str]]:
+    async def take_keys(self, jobs: Sequence[Job]) -> Taken:
         """Leave it to the script that takes them."""
         del jobs
-        return NO_PASS, set()
+        return Taken()
 
     async def leave(self, jobs: Sequence[Job]) -> Callable[[Sequence[Job]], Awaitable[None]]:
         """Leave it to the script that removes them."""

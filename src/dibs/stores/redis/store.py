@@ -93,7 +93,7 @@ class RedisStore:
 
     async def insert(self, groups: Sequence[Sequence[Draft]], *, connection: Any = None) -> list[list[Job] | Refusal]:
         """Insert groups together; if anything stands in the way, each by itself, in order."""
-        _refuse(connection)
+        refuse(connection)
         site = self._sites.here()
         answers: list[list[Job] | Refusal] = []
         for some in inserting.steps(groups):
@@ -127,7 +127,7 @@ class RedisStore:
         return await until_free(extensions, ids, lambda some: writing.extend(site, some), lambda _: False, ())
 
     async def write(self, writes: Sequence[Write], *, connection: Any = None) -> list[Written]:
-        _refuse(connection)
+        refuse(connection)
         site = self._sites.here()
         ids = [write.id for write in writes]
         return await until_free(writes, ids, lambda some: writing.write(site, some), is_busy)
@@ -175,10 +175,11 @@ class RedisStore:
         return await reading.audit(self._sites.here(), cursor, limit)
 
     async def counts(self, queue: str | None = None) -> Counts:
-        return await counting.counts(self._sites.here(), queue)
+        return counting.counts([await counting.tally(self._sites.here(), queue)])
 
     async def queues(self) -> list[QueueInfo]:
-        return await counting.queues(self._sites.here())
+        site = self._sites.here()
+        return counting.queues([await counting.tally(site)], await registry.paused(site))
 
     async def read(self, name: str) -> Document | None:
         return await registry.read(self._sites.here(), name)
@@ -204,6 +205,7 @@ async def _pace(site: Site) -> Pace:
     return LISTENING if site.listening() else DEAF
 
 
-def _refuse(connection: Any) -> None:
+def refuse(connection: Any) -> None:
+    """Say that a caller's own connection cannot be used."""
     if connection is not None:
         raise NotSupported("connection: Redis has no transactions that dibs could join", hint="Leave connection out.")

@@ -38,8 +38,14 @@ class Listener:
     Real time throughout: other processes are waiting, whose time no fake clock moves.
     """
 
-    def __init__(self, address: Address, channels: Sequence[str], heard: Callable[[str | None], None]) -> None:
-        self._address, self.channels, self._heard = address, list(channels), heard
+    def __init__(
+        self,
+        address: Address,
+        channels: Sequence[str],
+        heard: Callable[[str | None], None],
+        cut: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._address, self._channels, self._heard, self._cut = address, list(channels), heard, cut
         self._task: asyncio.Task[None] | None = None
         self._link: Link | None = None
         self._subscribed = False
@@ -57,6 +63,7 @@ class Listener:
                 await self._listen_once()
             except (*FAILURES, DibsError) as error:
                 logger.debug("the listener was cut off, and will be back: %s", error)
+                self._cut()
             finally:
                 self._subscribed = False
                 self.terminate_link()
@@ -65,10 +72,10 @@ class Listener:
 
     async def _listen_once(self) -> None:
         link = self._link = await Link.connect(self._address)
-        for channel in self.channels:  # on a cluster those of one node, each in a slot of its own
+        for channel in self._channels:  # on a cluster those of one node, each in a slot of its own
             await link.send(b"SSUBSCRIBE", channel)
         async with asyncio.timeout(self._address.timeout):
-            for _ in self.channels:
+            for _ in self._channels:
                 await link.receive()
         self._subscribed, self._tried = True, 0
         self._heard(None)  # what came while no one listened is for a look to find

@@ -9,7 +9,7 @@ from dibs.domain.transitions import Write
 from dibs.store import Written
 from dibs.stores.common.judging import Court, Entry, Gone
 from dibs.stores.redis import reading, values
-from dibs.stores.redis.part import NO_PASS, Pass
+from dibs.stores.redis.part import NO_PASS, Taken
 from dibs.stores.redis.scripts import script
 
 if TYPE_CHECKING:
@@ -93,21 +93,18 @@ async def _judge(site: Part, writes: Sequence[Write]) -> list[Written]:
 
 
 async def _put_down(site: Part, court: Court, decided: list[tuple[int, Held]], answers: list[Written]) -> None:
-    shown, refused = await _take_keys(site, decided)
-    for at, entry in decided:
-        if entry.job.id in refused:
-            answers[at] = Written(Outcome.CONFLICT, entry.before.status)
-    decided = [(at, entry) for at, entry in decided if entry.job.id not in refused]
+    begun = [entry.job for _, entry in decided if not entry.gone and _key_is(entry.before, entry.job) == b"t"]
+    taken = await site.take_keys(begun) if begun else Taken()
+    decided = _unless_refused(taken, decided, answers)
+    if not decided:
+        return
     leaving = [entry.job for _, entry in decided if entry.gone]
     leave = await site.leave(leaving) if leaving else None
-    words = [*shown, *(word for _, entry in decided for word in _words(entry))]
+    words = [*taken.shown, *(word for _, entry in decided for word in _words(entry))]
 
     async def run(hint: str) -> list[int]:
         written: list[int] = await site.run(_WRITE, b"%d" % court.now, hint, *words)
         return written
-
-    if not decided:
-        return
 
     written = await site.announce(court.news, run) if court.news else await run("")
     for (at, entry), outcome in zip(decided, written, strict=True):
@@ -115,13 +112,26 @@ async def _put_down(site: Part, court: Court, decided: list[tuple[int, Held]], a
             answers[at] = Written(Outcome.BUSY, entry.before.status)
         elif outcome == _CONFLICT:
             answers[at] = Written(Outcome.CONFLICT, entry.before.status)
+    done = {
+        entry.job.id for (_, entry), outcome in zip(decided, written, strict=True) if outcome not in {_BUSY, _CONFLICT}
+    }
     if leave is not None:
-        await leave([entry.job for (_, entry), outcome in zip(decided, written, strict=True) if entry.gone and outcome])
+        await leave([job for job in leaving if job.id in done])
+    if taken.give_back is not None:
+        await taken.give_back([job for job in begun if job.id not in done])
 
 
-async def _take_keys(site: Part, decided: list[tuple[int, Held]]) -> tuple[Pass, set[str]]:
-    begun = [entry.job for _, entry in decided if not entry.gone and _key_is(entry.before, entry.job) == b"t"]
-    return await site.take_keys(begun) if begun else (NO_PASS, set())
+def _unless_refused(taken: Taken, decided: list[tuple[int, Held]], answers: list[Written]) -> list[tuple[int, Held]]:
+    """Leave out jobs whose unique keys others have: for good, or until the one that has it has ended with these."""
+    ending = {entry.job.id for _, entry in decided if entry.gone or entry.job.status in FINISHED}
+    left: list[tuple[int, Held]] = []
+    for at, entry in decided:
+        holder = taken.refused.get(entry.job.id)
+        if holder is None:
+            left.append((at, entry))
+        else:
+            answers[at] = Written(Outcome.BUSY if holder in ending else Outcome.CONFLICT, entry.before.status)
+    return left
 
 
 def _words(entry: Held) -> tuple[Any, ...]:

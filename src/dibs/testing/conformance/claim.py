@@ -10,7 +10,7 @@ import pytest
 from dibs.domain import transitions
 from dibs.domain.job import Order, Status
 from dibs.domain.retry import SECOND
-from dibs.testing.conformance.base import Suite
+from dibs.testing.conformance.base import Suite, ordered
 from dibs.testing.conformance.builders import (
     FOREVER,
     US,
@@ -128,7 +128,9 @@ class ClaimSuite(Suite):
         await enqueue(store, *drafts[:1000])
         await enqueue(store, *drafts[1000:])
 
-        assert ids(await claim(store, limit=1000)) == ids(drafts[:1000])
+        got = ids(await claim(store, limit=1000))
+        assert len(set(got)) == 1000
+        assert got == ids(drafts[:1000]) or self.order_reaches == "part"
         assert (await store.counts()).claimed == 1000
 
     async def test_claim_answers_each_request_in_turn(self, store: Store) -> None:
@@ -139,10 +141,12 @@ class ClaimSuite(Suite):
             [one("w1", limit=2, under="t1"), one("w2", queues=("none",)), one("w3", limit=9, under="t3"), one("w4")]
         )
 
-        assert [ids(jobs) for jobs in replies] == [ids(drafts[:2]), [], ids(drafts[2:]), []]
+        assert [len(jobs) for jobs in replies] == [2, 0, 3, 0]
+        assert self.listed(job.id for jobs in replies for job in jobs) == ids(drafts)
         assert {(job.worker_id, job.lease_token) for job in replies[0]} == {("w1", "t1")}
         assert {(job.worker_id, job.lease_token) for job in replies[2]} == {("w3", "t3")}
 
+    @ordered("queue")
     @pytest.mark.parametrize("order", [order for order in Order if order is not Order.RANDOM])
     async def test_claim_of_requests_that_want_the_same(self, store: Store, clock: FakeClock, order: Order) -> None:
         drafts = [new_job(priority=n % 3, max_attempts=1 + n % 2, lease=7) for n in range(12)]
@@ -184,7 +188,7 @@ class ClaimSuite(Suite):
         await enqueue(store, *(new_job(t, task=t) for t in ("a", "b", "c")))
 
         assert ids(await claim(store, tasks=("b",))) == ["b"]
-        assert ids(await claim(store, tasks=("c", "a", "none"))) == ["a", "c"]
+        assert self.listed(ids(await claim(store, tasks=("c", "a", "none")))) == ["a", "c"]
         assert await claim(store, tasks=("a", "b", "c")) == []
 
     async def test_claim_by_queue_and_task(self, store: Store) -> None:
@@ -207,7 +211,8 @@ class ClaimSuite(Suite):
         drafts = new_jobs(3)
         await enqueue(store, *drafts)
 
-        assert ids(await claim(store, queues=("default", "default"), tasks=("task", "task"))) == ids(drafts)
+        got = await claim(store, queues=("default", "default"), tasks=("task", "task"))
+        assert self.listed(ids(got)) == ids(drafts)
 
     async def test_claim_of_a_rare_task(self, store: Store) -> None:
         await enqueue(store, *new_jobs(200, priority=5), new_job("rare", task="rare"), *new_jobs(200, priority=-5))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dibs.domain.job import Extension, Outcome
 from dibs.domain.retry import SECOND
-from dibs.testing.conformance.base import Suite
+from dibs.testing.conformance.base import Suite, ordered
 from dibs.testing.conformance.builders import (
     claim,
     claim_one,
@@ -56,6 +56,7 @@ class ClockSuite(Suite):
 
         assert await store.now() == job.created_us
 
+    @ordered("queue")
     async def test_claim_is_fifo_while_the_clock_is_behind(self, store: Store, clock: FakeClock) -> None:
         drafts = new_jobs(9)
         await enqueue(store, *drafts[:3])
@@ -76,6 +77,7 @@ class ClockSuite(Suite):
 
         assert sorted(ids(await claim(store))) == ["pending", "retried"]
 
+    @ordered("queue")
     async def test_claim_waits_longer_for_a_delay_while_the_clock_is_behind(
         self, store: Store, clock: FakeClock
     ) -> None:
@@ -88,6 +90,7 @@ class ClockSuite(Suite):
         clock.advance(HOUR)
         assert ids(await claim(store)) == ["before", "after"]
 
+    @ordered("queue")
     async def test_reap_is_later_while_the_clock_is_behind(self, store: Store, clock: FakeClock) -> None:
         before = await enqueue_and_claim(store, new_job(), lease=10)
         clock.advance(-HOUR)

@@ -9,7 +9,7 @@ import pytest
 from dibs.domain.job import NEVER, Draft, Keep, Status, Terms
 from dibs.domain.retry import SECOND, Backoff
 from dibs.store import Refusal
-from dibs.testing.conformance.base import Suite
+from dibs.testing.conformance.base import Suite, ordered
 from dibs.testing.conformance.builders import claim, enqueue, find, ids, new_job, new_jobs, read, refused
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class InsertSuite(Suite):
         assert (await read(store, job.id)).params_json == params
         assert [claimed.params_json for claimed in await claim(store)] == [params]
 
+    @ordered("queue")
     async def test_insert_keeps_the_highest_and_lowest_priority(self, store: Store) -> None:
         await enqueue(store, *(new_job(str(p), priority=p) for p in (-32768, 32767, 0)))
 

@@ -10,7 +10,7 @@ import pytest
 from dibs.domain import transitions
 from dibs.domain.job import Order
 from dibs.domain.retry import Backoff
-from dibs.testing.conformance.base import Suite
+from dibs.testing.conformance.base import Suite, ordered
 from dibs.testing.conformance.builders import (
     claim,
     claim_one,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 class OrderSuite(Suite):
     """Priority, then due time, then enqueue order; and the other ways."""
 
+    @ordered("queue")
     async def test_claim_is_fifo_within_a_queue(self, store: Store, clock: FakeClock) -> None:
         drafts = new_jobs(6)
         await enqueue(store, *drafts[:2])
@@ -45,11 +46,13 @@ class OrderSuite(Suite):
 
         assert [(await claim_one(store)).id for _ in drafts] == ids(drafts)
 
+    @ordered("queue")
     async def test_claim_takes_the_highest_priority_first(self, store: Store) -> None:
         await enqueue(store, *(new_job(f"{p}{n}", priority=p) for n in "ab" for p in (0, -10, 10, 1)))
 
         assert ids(await claim(store)) == ["10a", "10b", "1a", "1b", "0a", "0b", "-10a", "-10b"]
 
+    @ordered("queue")
     async def test_claim_takes_the_lowest_priority_first_on_request(self, store: Store, clock: FakeClock) -> None:
         await enqueue(
             store, new_job("0late", delay=2), *(new_job(f"{p}{n}", priority=p) for n in "ab" for p in (0, -1, 1))
@@ -58,6 +61,7 @@ class OrderSuite(Suite):
 
         assert ids(await claim(store, order=Order.PRIORITY_ASC)) == ["-1a", "-1b", "0a", "0b", "0late", "1a", "1b"]
 
+    @ordered("queue")
     async def test_claim_takes_what_was_due_first(self, store: Store, clock: FakeClock) -> None:
         await enqueue(
             store, new_job("3", delay=3), new_job("1", delay=1), new_job("2", delay=2), new_job("1b", delay=1)
@@ -68,6 +72,7 @@ class OrderSuite(Suite):
 
         assert ids(await claim(store)) == ["1", "1b", "2", "2b", "3"]
 
+    @ordered("queue")
     async def test_claim_puts_priority_before_due_time(self, store: Store, clock: FakeClock) -> None:
         await enqueue(store, new_job("old"))
         clock.advance(100)
@@ -77,6 +82,7 @@ class OrderSuite(Suite):
         clock.advance(1)
         assert ids(await claim(store)) == ["later", "old"]
 
+    @ordered("store")
     @pytest.mark.parametrize(("order", "step"), [(Order.CREATED_AT, 1), (Order.CREATED_AT_DESC, -1)])
     async def test_claim_in_enqueue_order(self, store: Store, clock: FakeClock, order: Order, step: int) -> None:
         drafts = [new_job(priority=p, delay=d, queue=q) for p, d, q in product((0, 5, -5), (2, 0, 1), "ab")]
@@ -86,6 +92,7 @@ class OrderSuite(Suite):
         assert ids(await claim(store, limit=4, order=order)) == ids(drafts[::step][:4])
         assert ids(await claim(store, order=order)) == ids(drafts[::step][4:])
 
+    @ordered("queue")
     async def test_claim_in_enqueue_order_keeps_the_place_of_a_retry(self, store: Store) -> None:
         drafts = new_jobs(3)
         await enqueue(store, *drafts)
@@ -116,6 +123,7 @@ class OrderSuite(Suite):
         assert (len(some), len(rest)) == (4, 2)
         assert sorted(ids(some + rest)) == sorted(ids(drafts))
 
+    @ordered("store")
     @pytest.mark.parametrize("limit", [1, 7, 100])
     @pytest.mark.parametrize(
         "asked",
@@ -144,6 +152,7 @@ class OrderSuite(Suite):
             assert ids(await claim(store, limit=limit, **asked)) == rest[:limit]
             rest = rest[limit:] if limit > 1 else rest[1:][:5]  # one by one, six are enough
 
+    @ordered("queue")
     async def test_claim_puts_a_retry_at_its_new_due_time(self, store: Store, clock: FakeClock) -> None:
         await enqueue(store, new_job("a"), new_job("b"))
         first = await claim_one(store)
@@ -153,6 +162,7 @@ class OrderSuite(Suite):
 
         assert ids(await claim(store)) == ["b", "a", "c"]  # a and c are due at the same time
 
+    @ordered("queue")
     async def test_claim_puts_an_expired_job_at_its_new_due_time(self, store: Store, clock: FakeClock) -> None:
         await enqueue(store, new_job("a", retry=Backoff(base=0)), new_job("b"))
         await claim_one(store, lease=1)
@@ -161,6 +171,7 @@ class OrderSuite(Suite):
 
         assert ids(await claim(store)) == ["b", "a"]
 
+    @ordered("queue")
     async def test_claim_puts_a_redriven_job_at_its_new_due_time(self, store: Store, clock: FakeClock) -> None:
         await enqueue(store, new_job("a"), new_job("b"))
         first = await claim_one(store)
@@ -170,6 +181,7 @@ class OrderSuite(Suite):
 
         assert ids(await claim(store)) == ["b", "a"]
 
+    @ordered("queue")
     async def test_claim_keeps_the_place_of_a_released_job(self, store: Store, clock: FakeClock) -> None:
         drafts = new_jobs(3)
         await enqueue(store, *drafts)
@@ -179,6 +191,7 @@ class OrderSuite(Suite):
 
         assert ids(await claim(store)) == ids(drafts)
 
+    @ordered("queue")
     async def test_claim_puts_a_job_released_for_later_at_its_new_due_time(
         self, store: Store, clock: FakeClock
     ) -> None:
@@ -192,6 +205,7 @@ class OrderSuite(Suite):
 
         assert ids(await claim(store)) == ["b", "c", "a", "d"]
 
+    @ordered("queue")
     async def test_claim_keeps_the_order_of_a_queue_that_was_paused(self, store: Store, clock: FakeClock) -> None:
         drafts = new_jobs(4)
         await enqueue(store, *drafts[:2])

@@ -45,8 +45,8 @@ class ReapSuite(Suite):
 
     async def test_expired_lists_the_longest_ago_first(self, store: Store, clock: FakeClock) -> None:
         await enqueue(store, *(new_job(id) for id in "abcd"))
-        for lease in (3, 1, 2, 9):
-            await claim_one(store, lease=lease)
+        for id, lease in zip("abcd", (3, 1, 2, 9), strict=True):
+            await claim_one(store, id=id, lease=lease)
         clock.advance(5)
 
         assert ids(await store.expired(10)) == ["b", "c", "a"]

@@ -96,7 +96,7 @@ class RetentionSuite(Suite):
         await enqueue(store, *(new_job(id, keep=1) for id in ("claimed", "retried", "redriven")))
         await enqueue(store, new_job("pending", keep=1), new_job("later", keep=1, delay=10 * DAY))
         await enqueue(store, new_job("held", keep=1, delay=None))
-        _, retried, redriven = await claim(store, limit=3)
+        _, retried, redriven = [await claim_one(store, id=id) for id in ("claimed", "retried", "redriven")]
         await settle(store, failed(retried), completed(redriven))
         await settle(store, transitions.redrive("redriven"))
         clock.advance(400 * DAY)

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from dibs.clock import FakeClock
 from dibs.domain.job import Extension, Outcome
-from dibs.testing.conformance.base import Suite
+from dibs.testing.conformance.base import Suite, ordered
 from dibs.testing.conformance.builders import (
     claim,
     claim_one,
@@ -124,6 +124,7 @@ class SharedStoreSuite(Suite):
 
         assert await waiting.got() == "a"
 
+    @ordered("queue")
     async def test_now_is_never_earlier_on_the_other_store(
         self, store: Store, second: Store, second_clock: FakeClock
     ) -> None:

@@ -1,0 +1,3 @@
+"""Examine a cluster."""
+
+from __future__ import annotations

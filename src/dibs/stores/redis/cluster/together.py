@@ -1,0 +1,40 @@
+"""Several shards, asked at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+from dibs.domain.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable
+
+T = TypeVar("T")
+
+
+async def together(asked: Iterable[Awaitable[T]]) -> list[T]:
+    """Wait for all, and only then raise what went wrong: nothing is left on its way."""
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return answers  # type: ignore[return-value]  # none of them is an exception
+
+
+async def reachable(asked: Iterable[Awaitable[T]]) -> list[T | None]:
+    """Wait for all; none for a shard that cannot be reached, unless none of them can."""
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    found: list[T | None] = []
+    away: StoreUnavailable | None = None
+    for answer in answers:
+        if isinstance(answer, StoreUnavailable):
+            away = answer
+            found.append(None)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found.append(answer)
+    if away is not None and all(answer is None for answer in found):
+        raise away
+    return found
