@@ -4,11 +4,12 @@ With each queue in one part, and with each in twelve: then an order is a part's,
 """
 
 import pytest
+from hypothesis.stateful import run_state_machine_as_test
 
 from dibs.clock import FakeClock
 from dibs.store import Store
 from dibs.stores.redis import ClusterStore
-from dibs.testing.conformance import SharedStoreSuite, StoreSuite
+from dibs.testing.conformance import SharedStoreSuite, StoreSuite, state_machine
 from tests.servers.databases import empty_cluster
 
 
@@ -55,3 +56,13 @@ class TestSharedSpreadClusterStore(SharedStoreSuite):
     @pytest.fixture
     def second_subject(self, second_clock: FakeClock, url: str) -> Store:
         return ClusterStore(f"{url}&partitions=12", second_clock)
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(600)  # a difference takes a while to be boiled down
+@pytest.mark.parametrize("partitions", [1, 12])
+def test_state_machine(partitions: int) -> None:
+    def make(clock: FakeClock) -> Store:
+        return ClusterStore(f"{empty_cluster()}&partitions={partitions}", clock)
+
+    run_state_machine_as_test(state_machine(make, one_order=False))

@@ -34,8 +34,9 @@ VERBS = ["complete", "fail", "retry", "release", "later", "expire"]
 class StoreMachine(RuleBasedStateMachine):
     """One store and its oracle, each with a clock of its own that is moved in step."""
 
-    def __init__(self, make_store: Callable[[FakeClock], Store]) -> None:
+    def __init__(self, make_store: Callable[[FakeClock], Store], *, one_order: bool) -> None:
         super().__init__()
+        self.one_order = one_order
         self.loop = asyncio.new_event_loop()
         self.clocks = FakeClock(), FakeClock()
         self.stores: tuple[Store, Store] = (make_store(self.clocks[0]), MemoryStore(self.clocks[1]))
@@ -82,9 +83,21 @@ class StoreMachine(RuleBasedStateMachine):
     def claim(self, requests: list[ClaimRequest]) -> None:
         """Claim with one request, or with several at once."""
         requests = [replace(request, token=f"token-{self.random.random()}") for request in requests]
-        for jobs in self.both(lambda store: store.claim(requests)):
+        claim = self.both(lambda store: store.claim(requests)) if self.one_order else self._claim_any(requests)
+        for jobs in claim:
             self.claims += jobs
         del self.claims[:-10]
+
+    def _claim_any(self, requests: list[ClaimRequest]) -> list[list[Job]]:
+        """Claim in no one order: the oracle must be able to claim the same jobs for the same requests, and no more."""
+        answers = self.run(self.stores[0].claim(requests))
+        for request, jobs in zip(requests, answers, strict=True):
+            assert len(jobs) <= request.limit
+            same = [self.run(self.stores[1].claim([replace(request, id=job.id, limit=1)])) for job in jobs]
+            assert [[[job]] for job in jobs] == same
+            if len(jobs) < request.limit:
+                assert self.run(self.stores[1].claim([request])) == [[]]
+        return answers
 
     @rule(data=st.data(), request=requests)
     def claim_by_id(self, data: st.DataObject, request: ClaimRequest) -> None:
@@ -130,7 +143,9 @@ class StoreMachine(RuleBasedStateMachine):
         """Cancel, redrive and purge, whatever state they are in."""
         ids = data.draw(st.lists(some(sorted(self.ids)), min_size=1, max_size=4))
         decide = {"cancel": transitions.cancel, "redrive": transitions.redrive, "purge": transitions.purge}[verb]
-        self._write([decide(id, "operator") for id in ids])
+        writes = [decide(id, "operator") for id in ids]
+        for together in [writes] if self.one_order else [[write] for write in writes]:
+            self._write(together)
 
     @rule(limit=some([100, 1]), seconds=some([0, 2, 10]))
     def reap(self, limit: int, seconds: float) -> None:
@@ -160,7 +175,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(seconds=some([1e-6, 0.5, 1, 2, 10, 60, -5]))
     def advance(self, seconds: float) -> None:
-        """Let time pass, or set the clock back."""
+        """Let time pass, or set the clock back, unless there are several."""
+        if seconds < 0 and not self.one_order:
+            return
         for clock in self.clocks:
             clock.advance(seconds)
         self.both(lambda store: store.now())
@@ -204,7 +221,16 @@ class StoreMachine(RuleBasedStateMachine):
                 if cursor is None:
                     return found
 
-        self.both(pages)
+        async def sizes_and_jobs(store: Store) -> tuple[list[int], list[Job]]:
+            found = await pages(store)
+            return [len(page) for page in found], sorted(
+                (job for page in found for job in page), key=lambda job: job.id
+            )
+
+        if self.one_order:
+            self.both(pages)
+        else:
+            self.both(sizes_and_jobs)
 
     def count(self) -> None:
         """Count, in all and by queue."""
@@ -238,16 +264,16 @@ async def _until_zero(store: Store, limit: int) -> AsyncIterator[int]:
 
 
 def state_machine(
-    make_store: Callable[[FakeClock], Store], *, examples: int = 100, steps: int = 50
+    make_store: Callable[[FakeClock], Store], *, examples: int = 100, steps: int = 50, one_order: bool = True
 ) -> type[StoreMachine]:
     """Make the machine for a store; ``make_store`` is called once for each example, and must make a new, empty one.
 
-    Run it with ``hypothesis.stateful.run_state_machine_as_test``, or take its ``TestCase``.
+    A store whose jobs are in several places, each with a clock of its own, has not ``one_order`` of them. Run it with ``hypothesis.stateful.run_state_machine_as_test``, or take its ``TestCase``.
     """
 
     class Machine(StoreMachine):
         def __init__(self) -> None:
-            super().__init__(make_store)
+            super().__init__(make_store, one_order=one_order)
 
     Machine.TestCase.settings = settings(
         max_examples=examples,

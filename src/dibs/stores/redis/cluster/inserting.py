@@ -37,11 +37,12 @@ class Insertion:
 
     def __init__(self, parts: Sequence[Part], owners: Owners, spread: Spread) -> None:
         self._parts, self._owners, self._spread = parts, owners, spread
-        self.made: dict[str, Job] = {}
+        self._made: dict[str, tuple[Draft, Job]] = {}
+        self._told: set[str] = set()  # which of them were answered as new
 
     async def plain(self, groups: Sequence[Sequence[Draft]]) -> list[list[Job] | Refusal]:
         """Insert groups together if every draft is new; ``Overtaken`` if one of them is not."""
-        drafts = [draft for group in groups for draft in group if draft.id not in self.made]
+        drafts = [draft for group in groups for draft in group]
         shown = self._owners.new_pass()
         wanted = self._wanted(drafts)
         met = await self._reserve(drafts, wanted, shown)
@@ -49,12 +50,12 @@ class Insertion:
             await self._owners.let_go(wanted.keys() - {one.name for one in met}, shown)
             raise Overtaken
         await self._make(drafts, shown)
-        return [[self.made[draft.id] for draft in group] for group in groups]
+        return [[self._made[draft.id][1] for draft in group] for group in groups]
 
     async def group(self, group: Sequence[Draft]) -> list[Job] | Refusal:
         """Insert one group, or say why not; ``Overtaken`` if it is to be tried again."""
         shown = self._owners.new_pass()
-        drafts = [draft for draft in group if draft.id not in self.made]
+        drafts = [draft for draft in group if not self._is_made(draft)]
         wanted = self._wanted(drafts)
         met = await self._reserve(drafts, wanted, shown)
         try:
@@ -67,7 +68,7 @@ class Insertion:
             await self._owners.let_go(wanted, shown)
             raise
         found = [(_KINDS[one.name[:1]], one.job) for one in met if one.job is not None]
-        return await self._decide(group, Named([*found, *_known(self.made.values())]), wanted, shown)
+        return await self._decide(group, Named([*found, *_known(job for _, job in self._made.values())]), wanted, shown)
 
     async def _decide(
         self, group: Sequence[Draft], named: Named, wanted: dict[bytes, tuple[int, str]], shown: Pass
@@ -83,7 +84,7 @@ class Insertion:
                 new[draft.id] = draft
                 jobs.append((job, False))
             elif mismatch is None:
-                own = first.id in self.made and first.id == draft.id and draft.id not in mine
+                own = first.id == draft.id and draft.id not in mine and self._is_made(draft)
                 mine.add(draft.id)
                 jobs.append((first, not own))
             else:
@@ -91,10 +92,23 @@ class Insertion:
                 if first.id in new:
                     first = new[first.id].job(await reading.now(self._parts[0]))
                 return Refusal(index, mismatch, first)
-        needed = _all_names(list(new.values()))
-        await self._owners.let_go(wanted.keys() - needed, shown)
+        needed = self._wanted(list(new.values()))
+        await self._owners.let_go(wanted.keys() - needed.keys(), shown)
+        # A name may have been reserved for an earlier draft of the group, which turned out to be a duplicate.
+        if others := {name: where for name, where in needed.items() if wanted[name] != where}:
+            await self._owners.correct(others, shown)
         await self._make(list(new.values()), shown)
-        return [replace(self.made.get(job.id, job), was_duplicate=duplicate) for job, duplicate in jobs]
+        self._told.update(job.id for job, duplicate in jobs if not duplicate)
+        times = {id: job.created_us for id, (_, job) in self._made.items()}
+        return [
+            replace(new[job.id].job(times[job.id]) if job.id in new else job, was_duplicate=duplicate)
+            for job, duplicate in jobs
+        ]
+
+    def _is_made(self, draft: Draft) -> bool:
+        """Say whether a job was made of this very draft, and that was not answered yet: then it is no duplicate."""
+        made = self._made.get(draft.id)
+        return made is not None and made[0] is draft and draft.id not in self._told
 
     def _wanted(self, drafts: Sequence[Draft]) -> dict[bytes, tuple[int, str]]:
         """Say which names are wanted, and for which job in which shard; of two with one name the first is meant."""
@@ -129,14 +143,14 @@ class Insertion:
                 known = await self._correct(shard, some, shown)
                 await self._owners.let_go(_all_names(drafts[at:]) - known, shown)
                 raise
-            self.made.update((draft.id, draft.job(now)) for draft in some)
+            self._made.update((draft.id, (draft, draft.job(now))) for draft in some)
 
     async def _correct(self, shard: int, drafts: Sequence[Draft], shown: Pass) -> set[bytes]:
         """Put right what a failover has lost: jobs are here that have these names, though no one had reserved them."""
         letters = {kind: letter for letter, kind in _KINDS.items()}
         holders = await inserting.holders(self._parts[shard], drafts)
-        right = {letters[kind] + name.encode(): job.id for kind, name, job in holders}
-        await self._owners.correct(right, shard, shown)
+        right = {letters[kind] + name.encode(): (shard, job.id) for kind, name, job in holders}
+        await self._owners.correct(right, shown)
         return set(right)
 
 

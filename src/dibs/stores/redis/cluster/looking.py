@@ -10,8 +10,6 @@ from dibs.stores.redis.cluster.owners import by_id
 from dibs.stores.redis.cluster.together import together
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dibs.domain.job import Event, Job, Query
     from dibs.stores.redis.cluster.site import Site
 

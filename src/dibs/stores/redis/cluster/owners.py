@@ -1,10 +1,10 @@
 """Owners: which job an id or a key is reserved for, and where that is.
 
-Shards cannot be changed together, so it takes two steps: a name is reserved in its own shard first, then the job is made
-in its queue's. Either step may be the last. A reservation whose job is not there is taken over by the next who wants the
-name, who first makes the pass void under which that job would still be made: a caller who stalled in between finds that
-out where the job would be, and makes nothing. A key's reservation is not let go when its job ends: the next who wants it
-sees that it has ended. Redriving takes the key anew, so that no one can take it over at that moment.
+Shards cannot be changed together, so it takes two steps: a name is reserved in its own shard first, then the job is
+made in its queue's. Either step may be the last. A reservation whose job is not there is taken over by the next who
+wants the name, who first makes the pass void under which that job would still be made: a caller who stalled in between
+finds that out where the job would be, and makes nothing. A key's reservation is not let go when its job ends: the next
+who wants it sees that it has ended. Redriving takes the key anew, so that no one can take it over at that moment.
 """
 
 from __future__ import annotations
@@ -239,13 +239,13 @@ class Owners:
         }
         await self._swap(mine)
 
-    async def correct(self, right: dict[bytes, str], shard: int, shown: Pass) -> None:
-        """Let names that were reserved under a pass be those of other jobs, which have them."""
+    async def correct(self, right: dict[bytes, tuple[int, str]], shown: Pass) -> None:
+        """Let names that were reserved under a pass be those of other jobs (their shard and id)."""
         owners = await self.read(list(right))
         await self._swap(
             {
-                name: (owner.raw, _reservation(shard, b"i", owner.pass_, id))
-                for (name, id), owner in zip(right.items(), owners, strict=True)
+                name: (owner.raw, _reservation(shard, b"i", shown, id))
+                for (name, (shard, id)), owner in zip(right.items(), owners, strict=True)
                 if owner is not None and owner.pass_ == shown
             }
         )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dibs.clock import Clock as RealClock
-from dibs.domain.errors import DibsError, InvalidRequest, Problem, StoreUnavailable
+from dibs.domain.errors import InvalidRequest, Problem, StoreUnavailable
 from dibs.domain.job import Outcome
 from dibs.store import PAUSED, Capabilities, Refusal, Written
 from dibs.stores.common.asking import is_busy, until_free
@@ -88,7 +88,7 @@ class ClusterStore:
         return max(await together(reading.now(part) for part in self._sites.here().parts))
 
     async def _where(self, site: Site) -> Spread:
-        """Say over how many shards queues are spread. Others may spread them further, so it is looked up now and then."""
+        """Say over how many shards queues are spread. Others may spread them further, so it is asked now and then."""
         spread, now = self._spread, time.monotonic()
         if spread is not None and now < self._spread_at + _SPREAD_SECONDS:
             return spread
