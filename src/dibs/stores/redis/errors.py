@@ -41,10 +41,21 @@ _HINTS: list[tuple[tuple[str, ...], str, str]] = [
         "the server has no free connection",
         "Raise maxclients, or give ?pool= a smaller number.",
     ),
+    (("MOVED", "CROSSSLOT"), "the server is one of a cluster", "Begin the URL with redis+cluster://."),
     (
-        ("MOVED", "CROSSSLOT", "CLUSTERDOWN"),
-        "the server is one of a cluster",
-        "dibs runs on a single Redis or Valkey server.",
+        ("TRYAGAIN",),
+        "keys are on their way from one node to another",
+        "Wait until they have been moved; dibs goes on by itself then.",
+    ),
+    (
+        ("CLUSTERDOWN", "MASTERDOWN"),
+        "the cluster has no master for some of its slots",
+        "Bring a node back, or let a replica take over; dibs goes on by itself then.",
+    ),
+    (
+        ("cluster support disabled",),
+        "the server is not one of a cluster",
+        "Begin the URL with redis://.",
     ),
 ]
 
@@ -76,4 +87,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "READONLY": ("ReadOnlyError",),
     "LOADING": ("BusyLoadingError",),
     "OOM": ("OutOfMemoryError",),
+    "MOVED": ("MovedError", "AskError"),
+    "TRYAGAIN": ("TryAgainError",),
+    "CLUSTERDOWN": ("ClusterDownError", "MasterDownError"),
 }

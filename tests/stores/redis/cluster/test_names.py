@@ -1,13 +1,13 @@
 """Ids and keys are unique over all shards, though it takes two steps, and any process may stop after either of them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
 from dibs.domain import transitions
-from dibs.domain.job import Job, Outcome, Status
+from dibs.domain.job import Draft, Job, Outcome, Status
 from dibs.store import Refusal
 from dibs.stores.redis import ClusterStore
 from dibs.stores.redis.cluster import owners
@@ -25,8 +25,6 @@ from dibs.testing.conformance.builders import (
     read,
     settle,
 )
-
-Step = Callable[..., Awaitable[Any]]
 
 
 class Stalled(Exception):
@@ -48,6 +46,15 @@ def queues_apart() -> tuple[str, str]:
     return next((f"a{n}", f"b{n}") for n in range(100) if home(f"a{n}") != home(f"b{n}"))
 
 
+def named(what: str, queue: str) -> Draft:
+    """Make a job whose id or key is x."""
+    if what == "id":
+        return new_job("x", queue=queue)
+    return (
+        new_job(queue=queue, idempotency_key="x") if what == "idempotency_key" else new_job(queue=queue, unique_key="x")
+    )
+
+
 async def one_job(store: ClusterStore) -> Job:
     [job] = await find(store)
     return job
@@ -57,8 +64,7 @@ async def one_job(store: ClusterStore) -> Job:
 async def test_one_job_of_many_that_are_enqueued_at_once(store: ClusterStore, other: ClusterStore, what: str) -> None:
     """To different queues, through different processes; whoever comes second is told of the first, or refused."""
     a, b = queues_apart()
-    name = {"id": {"id": "x"}, "idempotency_key": {"idempotency_key": "x"}, "unique_key": {"unique_key": "x"}}[what]
-    drafts = [new_job(**name, queue=queue) for queue in (a, b) * 5]
+    drafts = [named(what, queue) for queue in (a, b) * 5]
     answers = await asyncio.gather(
         *(on.insert([[draft]]) for draft, on in zip(drafts, [store, other, other] * 4, strict=False))
     )
@@ -80,18 +86,14 @@ async def test_who_dies_after_reserving_leaves_the_name_to_the_next(
     store: ClusterStore, other: ClusterStore, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = queues_apart()
-    draft = {"id": new_job("x", queue=a), "idempotency_key": new_job(idempotency_key="x", queue=a)}.get(
-        what, new_job(unique_key="x", queue=a)
-    )
+    draft = named(what, a)
     go_on = stall(monkeypatch, Insertion, "_make")
     with pytest.raises(Stalled):
         await store.insert([[draft]])
     go_on()
     assert await other.get([draft.id]) == [None]
 
-    late = {"id": new_job("x", queue=b), "idempotency_key": new_job(idempotency_key="x", queue=b)}.get(
-        what, new_job(unique_key="x", queue=b)
-    )
+    late = named(what, b)
     [made] = await enqueue(other, late)
     assert (made.queue, made.was_duplicate) == (b, False)
     assert await one_job(other) == await read(other, late.id)
@@ -117,7 +119,7 @@ async def test_who_stalled_after_reserving_makes_nothing_once_another_has_taken_
     assert not made.was_duplicate
     go_on.set()
 
-    [[answer]] = await stalled
+    [[answer]] = cast("list[list[Job]]", await stalled)
     assert (answer.id, answer.was_duplicate) == ("second", True)
     assert ids(await find(store)) == ["second"]
     [retried] = await enqueue(store, new_job("third", queue=a))  # and its pass is as good as new
@@ -229,7 +231,9 @@ async def test_names_go_with_their_jobs(store: ClusterStore, clock: Any) -> None
     """Pruned, or not kept at all: nothing is left of them, and they may be used again at once."""
     for round_ in range(2):
         drafts = [
-            new_job(f"{keep}-{n}", keep=keep, idempotency_key=f"k-{keep}-{n}", unique_key=f"u-{keep}-{n}", queue=f"q{n}")
+            new_job(
+                f"{keep}-{n}", keep=keep, idempotency_key=f"k-{keep}-{n}", unique_key=f"u-{keep}-{n}", queue=f"q{n}"
+            )
             for keep in (0, 5)
             for n in range(8)
         ]
@@ -238,7 +242,9 @@ async def test_names_go_with_their_jobs(store: ClusterStore, clock: Any) -> None
         assert await settle(store, *map(completed, await claim(store, limit=100))) == [Outcome.APPLIED] * 16
         clock.advance(10)
         assert await store.prune(100) == 8
-        names = [name for draft in drafts for name in owners.names_of(draft.id, draft.idempotency_key, draft.unique_key)]
+        names = [
+            name for draft in drafts for name in owners.names_of(draft.id, draft.idempotency_key, draft.unique_key)
+        ]
         assert await store._sites.here().owners.read(names) == [None] * len(names)
 
 
@@ -260,7 +266,9 @@ async def test_a_job_is_found_though_its_reservation_was_lost(store: ClusterStor
 async def test_a_key_of_a_duplicate_goes_to_the_job_that_has_it(store: ClusterStore) -> None:
     a, b = queues_apart()
     await enqueue(store, new_job("old", queue=a))
-    jobs = await enqueue(store, new_job("old", queue=a, idempotency_key="k"), new_job("new", queue=b, idempotency_key="k"))
+    jobs = await enqueue(
+        store, new_job("old", queue=a, idempotency_key="k"), new_job("new", queue=b, idempotency_key="k")
+    )
 
     [owner] = await store._sites.here().owners.read([owners.by_key("k")])
     assert owner is not None
