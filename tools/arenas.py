@@ -158,10 +158,10 @@ class RedisDatabase:
         asyncio.run(self._prepare())
 
     async def _prepare(self) -> None:
+        from dibs.broker.connect import open_store
         from dibs.clock import Clock
-        from dibs.stores.redis import RedisStore
 
-        store = RedisStore(self.url, Clock())
+        store = open_store(self.url, Clock())
         counts = await store.counts()
         await store.close()
         if counts.unfinished + counts.completed + counts.failed + counts.cancelled:
@@ -182,6 +182,24 @@ class RedisDatabase:
     def end(self) -> tuple[dict[str, Any], dict[str, bool]]:
         found = self._ask()
         return {"scripts": found["scripts"], "size_mib": round(found["size"] / MIB, 1)}, {}
+
+
+class RedisCluster(RedisDatabase):
+    """One cluster, whose masters are asked one by one."""
+
+    name = "one cluster"
+
+    def _ask(self) -> dict[str, Any]:
+        import redis
+
+        url = self.url.partition("?")[0].replace("+cluster", "")
+        with redis.RedisCluster.from_url(url) as client:
+            each = [client.get_redis_connection(node).info("everything") for node in client.get_primaries()]
+        return {
+            "scripts": sum(info.get("cmdstat_evalsha", {"calls": 0})["calls"] for info in each),
+            "size": sum(info["used_memory"] for info in each),
+            "connections": sum(info["connected_clients"] for info in each),
+        }
 
 
 @contextmanager
@@ -214,5 +232,13 @@ def enter(store: str, folder: Path) -> Iterator[Arena]:
             yield RedisDatabase(server.url)
     elif store.startswith(("redis://", "rediss://")):
         yield RedisDatabase(store)
+    elif store == "cluster":
+        from tests.servers import cluster
+
+        with cluster.private() as server:
+            yield RedisCluster(f"{server.url}?partitions=3")
+    elif store.startswith(("redis+cluster://", "rediss+cluster://")):
+        yield RedisCluster(store)
     else:
-        sys.exit(f"--store {store}: must be sqlite, postgresql, mariadb, redis, or the URL of a server's database")
+        makes = "sqlite, postgresql, mariadb, redis, cluster"
+        sys.exit(f"--store {store}: must be {makes}, or the URL of a server's database")

@@ -56,7 +56,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=None, help="(60; with --claims: as long as it takes)")
     parser.add_argument("--claims", type=int, default=None, help="go on until so many claims were made")
     parser.add_argument(
-        "--store", default="sqlite", help="sqlite, postgresql, mariadb, redis, or the URL of an empty database"
+        "--store", default="sqlite", help="sqlite, postgresql, mariadb, redis, cluster, or the URL of an empty database"
     )
     parser.add_argument("--seed", type=int, default=None, help="what each process does, if not when (random)")
     parser.add_argument(

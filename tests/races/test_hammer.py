@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.crew import ROOT
-from tests.servers.databases import bare_mysql, bare_postgres, empty_redis
+from tests.servers.databases import bare_mysql, bare_postgres, empty_cluster, empty_redis
 
 
 def hammer(*arguments: str) -> dict[str, Any]:
@@ -59,6 +59,14 @@ def test_hammer_redis() -> None:
     """Eight processes: no script meets another's half-done work, and no claim is handed out twice."""
     url = empty_redis()
     assert hammer("--store", url, "--processes", "8", "--claims", "400", "--seconds", "90")["claims"] >= 400
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(150)
+def test_hammer_cluster() -> None:
+    """Six processes on three masters, each queue in several parts."""
+    url = f"{empty_cluster()}&partitions=3"
+    assert hammer("--store", url, "--processes", "6", "--claims", "300", "--seconds", "90")["claims"] >= 300
 
 
 @pytest.mark.slow

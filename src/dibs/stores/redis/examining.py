@@ -15,6 +15,8 @@ from dibs.stores.redis.link import Link
 from dibs.stores.redis.scripts import script
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dibs.clock import Clock
     from dibs.stores.redis.address import Address
     from dibs.stores.redis.keys import Shard
@@ -27,14 +29,16 @@ LATE_SECONDS = 60
 OLD_SECONDS = 3600
 
 
-async def examine(address: Address, shard: Shard, clock: Clock) -> list[Finding]:
-    """Look at everything, as far as one can get."""
+async def examine(
+    address: Address, shards: Sequence[Shard], clock: Clock, *, of_cluster: bool = False
+) -> list[Finding]:
+    """Look at everything of one server, or one master of a cluster with its shards, as far as one can get."""
     try:
         link = await Link.connect(address)
     except DibsError as error:
         return [failure("reachable", error.message, error.hint)]
     try:
-        return await _Examination(link, address, shard, clock).run()
+        return await _Examination(link, address, shards, clock, of_cluster=of_cluster).run()
     except FAILURES as error:
         told = translate(error, address.name)
         return [failure("reachable", told.message, told.hint)]
@@ -53,8 +57,11 @@ def version(info: dict[str, str]) -> Finding:
 
 
 class _Examination:
-    def __init__(self, link: Link, address: Address, shard: Shard, clock: Clock) -> None:
-        self._link, self._address, self._shard, self._clock = link, address, shard, clock
+    def __init__(
+        self, link: Link, address: Address, shards: Sequence[Shard], clock: Clock, *, of_cluster: bool
+    ) -> None:
+        self._link, self._address, self._shards, self._clock = link, address, shards, clock
+        self._of_cluster = of_cluster
         self._found: list[Finding] = []
         self._info: dict[str, str] = {}
         self._settings: dict[str, str] = {}
@@ -89,9 +96,9 @@ class _Examination:
             self._found.append(warning("settings", what, "Let it, for a moment: ACL SETUSER name +config|get."))
 
     def _role(self) -> None:
-        if self._info.get("cluster_enabled") == "1":
-            what = "the server is one of a cluster, and dibs runs on a single server"
-            self._found.append(failure("cluster", what, "Give the URL of a server with cluster-enabled no."))
+        if self._info.get("cluster_enabled") == "1" and not self._of_cluster:
+            what = "the server is one of a cluster"
+            self._found.append(failure("cluster", what, "Begin the URL with redis+cluster://."))
         if self._info.get("role") != "master":
             what = "the server is a replica, and takes no writes"
             self._found.append(failure("writable", what, "Give the URL of the master."))
@@ -153,8 +160,11 @@ class _Examination:
             self._found.append(ok("connections", f"{free} of {most} are free"))
 
     async def _orphans(self) -> None:
-        keys = _ORPHAN.keys(self._shard)
-        late, old = await self._link.call(
-            "EVAL", _ORPHAN.text, len(keys), *keys, b"", LATE_SECONDS * SECOND, OLD_SECONDS * SECOND
-        )
+        late = old = 0
+        for shard in self._shards:
+            keys = _ORPHAN.keys(shard)
+            found = await self._link.call(
+                "EVAL", _ORPHAN.text, len(keys), *keys, b"", LATE_SECONDS * SECOND, OLD_SECONDS * SECOND
+            )
+            late, old = late + found[0], old + found[1]
         self._found += orphans(late, old)

@@ -198,7 +198,7 @@ class RedisStore:
         return []
 
     async def examine(self) -> list[Finding]:
-        return await examining.examine(self._address, self._shard, self._clock)
+        return await examining.examine(self._address, [self._shard], self._clock)
 
 
 async def _pace(site: Site) -> Pace:

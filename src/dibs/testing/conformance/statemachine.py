@@ -268,7 +268,8 @@ def state_machine(
 ) -> type[StoreMachine]:
     """Make the machine for a store; ``make_store`` is called once for each example, and must make a new, empty one.
 
-    A store whose jobs are in several places, each with a clock of its own, has not ``one_order`` of them. Run it with ``hypothesis.stateful.run_state_machine_as_test``, or take its ``TestCase``.
+    A store whose jobs are in several places, each with a clock of its own, has not ``one_order`` of them.
+    Run it with ``hypothesis.stateful.run_state_machine_as_test``, or take its ``TestCase``.
     """
 
     class Machine(StoreMachine):

@@ -19,7 +19,7 @@ from dibs.stores.common.naming import Overtaken, is_plain
 from dibs.stores.common.sites import Sites
 from dibs.stores.common.waiting import Pace, Waiting
 from dibs.stores.redis import address, counting, inserting, reading, registry, removing, writing
-from dibs.stores.redis.cluster import claiming, looking, pauses
+from dibs.stores.redis.cluster import claiming, examining, looking, pauses
 from dibs.stores.redis.cluster.inserting import Insertion
 from dibs.stores.redis.cluster.shards import Spread
 from dibs.stores.redis.cluster.site import Site
@@ -244,9 +244,7 @@ class ClusterStore:
         return []
 
     async def examine(self) -> list[Finding]:
-        from dibs.stores.redis.cluster.examining import examine
-
-        return await examine(self._address, self._clock)
+        return await examining.examine(self._address, self._clock)
 
 
 async def _pace(site: Site) -> Pace:
