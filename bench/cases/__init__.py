@@ -20,6 +20,7 @@ from bench.cases.postgres import pickup as postgres_pickup
 from bench.cases.postgres import snapshot as postgres_snapshot
 from bench.cases.postgres.end_to_end import postgres
 from bench.cases.redis import batch as redis_batch
+from bench.cases.redis import cluster as redis_cluster
 from bench.cases.redis import enqueue as redis_enqueue
 from bench.cases.redis import flat as redis_flat
 from bench.cases.redis import pickup as redis_pickup
@@ -55,4 +56,5 @@ CASES = (
     Case("redis-pickup", "from another process through Redis, beside the peers", redis_pickup.pickup),
     Case("redis-flat", "what a claim costs on Redis with a long backlog, and a job's memory", redis_flat.flat),
     Case("redis-scripts", "how long a script holds Redis up", redis_scripts.scripts),
+    Case("redis-cluster", "a queue on three masters, in one part and in several", redis_cluster.clustered),
 )
