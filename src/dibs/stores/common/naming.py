@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from dibs.domain.transitions import identify
+from dibs.store import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -92,3 +95,35 @@ class Named:
             self._by["key"][job.idempotency_key] = job
         if job.unique_key is not None:
             self._by["unique"][job.unique_key] = job
+
+
+class Identified:
+    """A group's drafts, in order, each found to be new or a duplicate; up to the first that does not fit its job."""
+
+    def __init__(self, group: Sequence[Draft], named: Named) -> None:
+        self.new: dict[str, Draft] = {}
+        self.mismatch: tuple[int, str, Job] | None = None
+        self.found: list[tuple[Job, bool]] = []  # each one's job, and whether it is a duplicate
+        for index, draft in enumerate(group):
+            first, field = named.identify(draft)
+            if first is None:
+                job = draft.job(0)  # the time is known once they are in
+                named.add(job)
+                self.new[draft.id] = draft
+                self.found.append((job, False))
+            elif field is None:
+                self.found.append((first, True))
+            else:
+                self.mismatch = (index, field, first)
+                return
+
+    def refusal(self, now: int) -> Refusal:
+        """Say why the group is refused. The job in its way may be one of its own, which would have been made now."""
+        assert self.mismatch is not None  # noqa: S101 - else it is not refused
+        index, field, first = self.mismatch
+        return Refusal(index, field, self.new[first.id].job(now) if first.id in self.new else first)
+
+    def jobs(self, now: int) -> list[Job]:
+        """Answer the group: the new ones as they were inserted now."""
+        made = {id: draft.job(now) for id, draft in self.new.items()}
+        return [replace(made.get(job.id, job), was_duplicate=duplicate) for job, duplicate in self.found]

@@ -6,13 +6,14 @@ import asyncio
 import os
 import threading
 import weakref
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from dibs.domain.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
 
 
 class Site(Protocol):
@@ -23,6 +24,40 @@ class Site(Protocol):
 
     def terminate(self) -> None:
         """Cut all connections, without waiting."""
+
+
+class Resident(ABC):
+    """A site that ends with its loop, if no one has closed it before."""
+
+    def __init__(self) -> None:
+        self._closing = self._ending = False
+        self._end = self._until_the_loop_ends()
+
+    async def stay(self) -> None:
+        """See that the loop's end is ours too. To be called once."""
+        await anext(self._end)
+
+    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
+        """Close with the loop: it ends its asynchronous generators, and this is one, which waits for that."""
+        try:
+            yield
+        finally:
+            self._ending = True
+            await self.close()
+
+    async def close(self) -> None:
+        """Let go of all connections, once."""
+        if self._closing:
+            return
+        self._closing = True
+        await self.let_go()
+        if not self._ending:  # unless it is what closes us
+            await self._end.aclose()
+        await asyncio.sleep(0)  # a connection that was cut is closed in the next turn of the loop
+
+    @abstractmethod
+    async def let_go(self) -> None:
+        """Send what is still to be sent, and let go of all connections."""
 
 
 S = TypeVar("S", bound=Site)

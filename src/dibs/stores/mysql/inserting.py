@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from dibs.store import Refusal
-from dibs.stores.common.naming import LaneKey, Lanes, Named, Overtaken, keys
+from dibs.stores.common.naming import Identified, LaneKey, Lanes, Named, Overtaken, keys
 from dibs.stores.common.rows import TermsWriter
 from dibs.stores.mysql import rows
 from dibs.stores.mysql.literals import Json, Rows, chunks, step
@@ -72,24 +70,14 @@ async def insert_group(
         # (test_a_job_is_later_than_the_end_that_set_its_key_free).
         found, shared, [(now,)] = await turn.run(_named(group), _share(group, lanes), step(_NOW, turn.told))
         named = Named([*known, *_read(found)])
-        jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
-        new: dict[str, Draft] = {}
-        for index, draft in enumerate(group):
-            first, mismatch = named.identify(draft)
-            if first is None:
-                job = draft.job(now)
-                named.add(job)
-                new[draft.id] = draft
-                jobs.append((job, False))
-            elif mismatch is None:
-                jobs.append((first, True))
-            else:
-                return Refusal(index, mismatch, first)
-        if new:
-            drafts = list(new.values())
+        identified = Identified(group, named)
+        if identified.mismatch is not None:
+            return identified.refusal(now)
+        if identified.new:
+            drafts = list(identified.new.values())
             await turn.commit(*turn.patiently(patience, _insert(drafts, lanes, shared, now)), now=now)
             turn.news |= {(draft.queue, draft.task) for draft in drafts}
-    return [replace(job, was_duplicate=duplicate) for job, duplicate in jobs]
+    return identified.jobs(now)
 
 
 async def find_named(turn: Turn, group: Sequence[Draft]) -> Found:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from asyncmy.connection import Connection
 
+from dibs.stores.common.connecting import in_time
 from dibs.stores.mysql.errors import FAILURES, TooOld, is_broken, too_large, translate
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Link:
                 connect_timeout=address.timeout,
                 **options,
             )
-            await _in_time(connection, address.timeout)
+            await in_time(connection.connect(), address.timeout, connection.close)
             link = cls(connection, address.timeout)
             [[(version, number, link.most)]] = await link.send([_HELLO])
             link.mariadb = _kind(address, version) == "MariaDB"
@@ -143,22 +144,6 @@ class Link:
                     await self._connection.ensure_closed()
         finally:
             self.terminate()  # a server that is silent was not told, and its socket is still open
-
-
-async def _in_time(connection: Any, seconds: float) -> None:
-    """Wait for a connection, but only so long; in a task of its own, which can be cancelled whoever waits for it."""
-    task = asyncio.ensure_future(connection.connect())
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    finally:
-        if not task.done():
-            # Race: connected in this very turn of the loop. The driver then goes on, cancelled or not, so whatever
-            # it ends with is closed (test_a_connection_that_is_given_up_half_way_is_closed).
-            task.add_done_callback(lambda _: connection.close())
-            task.cancel()
-    if not task.done():
-        raise TimeoutError
-    task.result()
 
 
 def _packets(statements: Sequence[str]) -> list[str]:

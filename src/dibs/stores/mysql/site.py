@@ -7,29 +7,30 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from dibs.stores.common.pool import Pool
+from dibs.stores.common.sites import Resident
 from dibs.stores.mysql import migrate
 from dibs.stores.mysql.errors import FAILURES, translate
 from dibs.stores.mysql.link import Link
 from dibs.stores.mysql.turn import Turn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable
 
     from dibs.stores.mysql.address import Address
 
 
-class Site:
+class Site(Resident):
     """One event loop's part of a store."""
 
     def __init__(self, address: Address, told: Callable[[], int | None]) -> None:
+        super().__init__()
         self.address = address
         self.pool: Pool[Link] = Pool(lambda: Link.connect(address), address.pool)
         self._told = told
-        self._begun = self._closed = self._ending = False
+        self._begun = False
         self._beginning = asyncio.Lock()
         # Who waits for users' transactions leaves some connections for others.
         self.patient = asyncio.Semaphore((address.pool + 1) // 2)
-        self._end = self._until_the_loop_ends()
 
     async def begin(self) -> None:
         """Connect, look at the schema, and see that the loop's end is ours too."""
@@ -38,16 +39,8 @@ class Site:
                 return
             async with self.turn(checked=False) as turn:
                 await migrate.check(turn, self.address.name)
-            await anext(self._end)
+            await self.stay()
             self._begun = True
-
-    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
-        """Close with the loop: it ends its asynchronous generators, and this is one, which waits for that."""
-        try:
-            yield
-        finally:
-            self._ending = True
-            await self.close()
 
     @asynccontextmanager
     async def turn(self, *, checked: bool = True) -> AsyncIterator[Turn]:
@@ -60,15 +53,9 @@ class Site:
         except FAILURES as error:
             raise translate(error, self.address.name) from error
 
-    async def close(self) -> None:
+    async def let_go(self) -> None:
         """Let go of all connections."""
-        if self._closed:
-            return
-        self._closed = True
         await self.pool.close()
-        if not self._ending:  # unless it is what closes us
-            await self._end.aclose()
-        await asyncio.sleep(0)  # a connection that was cut is closed in the next turn of the loop
 
     def terminate(self) -> None:
         """Cut all connections, without waiting."""

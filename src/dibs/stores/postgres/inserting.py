@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from dibs.store import Refusal
 from dibs.stores.common import rows
-from dibs.stores.common.naming import LaneKey, Lanes, Named, Overtaken, keys
+from dibs.stores.common.naming import Identified, LaneKey, Lanes, Named, Overtaken, keys
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:
@@ -50,28 +48,16 @@ async def insert_group(
     """Insert one group, or say why not; ``Overtaken`` if it is to be tried again."""
     async with turn.transaction():
         named = await _named(turn, group)
-        jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
-        new: dict[str, Draft] = {}
-        for index, draft in enumerate(group):
-            first, mismatch = named.identify(draft)
-            if first is None:
-                job = draft.job(0)  # the time is known once they are in
-                named.add(job)
-                new[draft.id] = draft
-                jobs.append((job, False))
-            elif mismatch is None:
-                jobs.append((first, True))
-            else:
-                if first.id in new:
-                    [(now,)] = await turn.fetch(_NOW, turn.told)
-                    first = new[first.id].job(now)
-                return Refusal(index, mismatch, first)
+        found = Identified(group, named)
+        if found.mismatch is not None:
+            [(now,)] = await turn.fetch(_NOW, turn.told)
+            return found.refusal(now)
+        new = found.new
         now = await _insert(turn, list(new.values()), lanes, patience) if new else 0
         tags = [(draft.id, tag) for draft in new.values() for tag in draft.terms.tags]
         if tags:
             await turn.fetch(_TAG, *rows.columns(tags, 2))
-    made = {id: draft.job(now) for id, draft in new.items()}
-    return [replace(made.get(job.id, job), was_duplicate=duplicate) for job, duplicate in jobs]
+    return found.jobs(now)
 
 
 async def _insert(turn: Turn, drafts: Sequence[Draft], lanes: Mapping[LaneKey, int], patience: str) -> int:

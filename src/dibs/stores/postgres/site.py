@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from dibs.domain.errors import DibsError
+from dibs.stores.common.sites import Resident
 from dibs.stores.postgres import migrate
 from dibs.stores.postgres.errors import FAILURES, translate
 from dibs.stores.postgres.link import pool
@@ -17,7 +18,7 @@ from dibs.stores.postgres.turn import OwnTurn
 from dibs.stores.postgres.wake import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from dibs.clock import Clock
     from dibs.stores.common.herald import Herald
@@ -43,10 +44,11 @@ class Time:
         return None if self._clock is None else self._clock.now()
 
 
-class Site:
+class Site(Resident):
     """One event loop's part of a store."""
 
     def __init__(self, address: Address, time: Time, waiting: Waiting, herald: Herald) -> None:
+        super().__init__()
         self.address = address
         self.pool = pool(address)
         self.channel = ""  # as long as the schema has not been looked at
@@ -55,12 +57,10 @@ class Site:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        self._ending = False
         self._beginning = asyncio.Lock()
         self.patient = asyncio.Semaphore(
             (address.pool + 1) // 2
         )  # who waits for users' transactions leaves some for others
-        self._end = self._until_the_loop_ends()
 
     async def begin(self) -> None:
         """Connect, look at the schema, and see that the loop's end is ours too."""
@@ -71,16 +71,8 @@ class Site:
                 schema = await migrate.check(turn.connection, self.address.name)
             channel = "dibs_" + hashlib.sha256(schema.encode()).hexdigest()[:32]
             self._listener = Listener(self.address, channel, self._hear)
-            await anext(self._end)
+            await self.stay()
             self.channel = channel
-
-    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
-        """Close with the loop: it ends its asynchronous generators, and this is one, which waits for that."""
-        try:
-            yield
-        finally:
-            self._ending = True
-            await self.close()
 
     @asynccontextmanager
     async def turn(self, *, checked: bool = True, more: float = 0.0) -> AsyncIterator[Turn]:
@@ -141,10 +133,8 @@ class Site:
 
     # The end
 
-    async def close(self) -> None:
+    async def let_go(self) -> None:
         """Send what is still to be sent, and let go of all connections."""
-        if self._closed:
-            return
         if self._timer is not None:
             self._timer.cancel()
             self._send_rest()
@@ -154,9 +144,6 @@ class Site:
         if self._listener is not None:
             await self._listener.close()
         await self.pool.close()
-        if not self._ending:  # unless it is what closes us
-            await self._end.aclose()
-        await asyncio.sleep(0)  # a connection that was cut is closed in the next turn of the loop
 
     def terminate(self) -> None:
         """Cut all connections, without waiting."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from dibs.store import Refusal
-from dibs.stores.common.naming import Named, Overtaken
+from dibs.stores.common.naming import Identified, Named, Overtaken
 from dibs.stores.common.rows import TermsWriter
 from dibs.stores.redis import reading, values
 from dibs.stores.redis.part import NO_PASS, Pass
@@ -48,24 +46,10 @@ def steps(groups: Sequence[Sequence[Draft]]) -> list[list[Sequence[Draft]]]:
 async def insert_group(site: Part, group: Sequence[Draft]) -> list[Job] | Refusal:
     """Insert one group, or say why not; ``Overtaken`` if it is to be tried again."""
     named = Named((by, job) for by, _, job in await holders(site, group))
-    jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
-    new: dict[str, Draft] = {}
-    for index, draft in enumerate(group):
-        first, mismatch = named.identify(draft)
-        if first is None:
-            job = draft.job(0)  # the time is known once they are in
-            named.add(job)
-            new[draft.id] = draft
-            jobs.append((job, False))
-        elif mismatch is None:
-            jobs.append((first, True))
-        else:
-            if first.id in new:
-                first = new[first.id].job(await reading.now(site))
-            return Refusal(index, mismatch, first)
-    now = await insert(site, list(new.values())) if new else 0
-    made = {id: draft.job(now) for id, draft in new.items()}
-    return [replace(made.get(job.id, job), was_duplicate=duplicate) for job, duplicate in jobs]
+    found = Identified(group, named)
+    if found.mismatch is not None:
+        return found.refusal(await reading.now(site))
+    return found.jobs(await insert(site, list(found.new.values())) if found.new else 0)
 
 
 class PassVoid(Overtaken):

@@ -11,6 +11,7 @@ from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from dibs.stores.common.connecting import in_time
 from dibs.stores.redis.errors import FAILURES, is_sound, translate
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class Link:
         )
         link = cls(connection, address.timeout)
         try:
-            await _in_time(connection, address.timeout)
+            connecting: Coroutine[Any, Any, None] = connection.connect()  # type: ignore[no-untyped-call]
+            await in_time(connecting, address.timeout, lambda: _close(connection))
         except BaseException as error:
             link.terminate()
             if isinstance(error, FAILURES):
@@ -112,28 +114,6 @@ class Link:
 
     async def close(self) -> None:
         self.terminate()
-
-
-async def _in_time(connection: Connection, seconds: float) -> None:
-    """Wait for a connection, but only so long; in a task of its own, which can be cancelled whoever waits for it."""
-    connecting: Coroutine[Any, Any, None] = connection.connect()  # type: ignore[no-untyped-call]
-    task = asyncio.ensure_future(connecting)
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    finally:
-        if not task.done():
-            # Race: connected in this very turn of the loop. Whatever it ends with is closed.
-            task.add_done_callback(lambda done: _closed(connection, done))
-            task.cancel()
-    if not task.done():
-        raise TimeoutError
-    task.result()
-
-
-def _closed(connection: Connection, done: asyncio.Future[None]) -> None:
-    if not done.cancelled():
-        done.exception()
-    _close(connection)
 
 
 def _close(connection: Connection) -> None:

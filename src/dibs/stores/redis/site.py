@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from redis.exceptions import NoScriptError
 
 from dibs.stores.common.pool import Pool
+from dibs.stores.common.sites import Resident
 from dibs.stores.redis.errors import FAILURES, translate
 from dibs.stores.redis.hints import Hints
 from dibs.stores.redis.link import Link
@@ -15,7 +15,7 @@ from dibs.stores.redis.part import Taken
 from dibs.stores.redis.wake import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from dibs.domain.job import Job
     from dibs.stores.common.herald import Herald
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Site:
+class Site(Resident):
     """One event loop's part of a store, which is all of it."""
 
     number = b""
@@ -35,14 +35,14 @@ class Site:
     def __init__(
         self, address: Address, shard: Shard, told: Callable[[], int | None], waiting: Waiting, herald: Herald
     ) -> None:
+        super().__init__()
         self.address, self.shard = address, shard
         self.pool: Pool[Link] = Pool(lambda: Link.connect(address), address.pool)
         self._told = told
         self._heads: dict[str, tuple[Any, ...]] = {}
         self._hints = Hints(herald, waiting, lambda payload: self.command(b"SPUBLISH", shard.key("news"), payload))
         self._listener = Listener(address, [shard.key("news")], self._hints.hear)
-        self._begun = self._closed = self._ending = False
-        self._end = self._until_the_loop_ends()
+        self._begun = self._closed = False
 
     # Scripts
 
@@ -50,7 +50,7 @@ class Site:
         """Run a script: by its name, or whole if the server does not know it (any more)."""
         if not self._begun:
             self._begun = True
-            await anext(self._end)
+            await self.stay()
         head = self._heads.get(script.name)
         if head is None:
             keys = script.keys(self.shard)
@@ -102,25 +102,12 @@ class Site:
 
     # The end
 
-    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
-        """Close with the loop: it ends its asynchronous generators, and this is one, which waits for that."""
-        try:
-            yield
-        finally:
-            self._ending = True
-            await self.close()
-
-    async def close(self) -> None:
+    async def let_go(self) -> None:
         """Send what is still to be sent, and let go of all connections."""
-        if self._closed:
-            return
         await self._hints.close()
         self._closed = True
         await self._listener.close()
         await self.pool.close()
-        if not self._ending:  # unless it is what closes us
-            await self._end.aclose()
-        await asyncio.sleep(0)  # a connection that was cut is closed in the next turn of the loop
 
     def terminate(self) -> None:
         """Cut all connections, without waiting."""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from dibs.store import Refusal
-from dibs.stores.common.naming import Named, Overtaken
+from dibs.stores.common.naming import Identified, Named, Overtaken
 from dibs.stores.redis import inserting, reading
 from dibs.stores.redis.cluster.owners import names_of
 from dibs.stores.redis.cluster.together import together
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dibs.domain.job import Draft, Job
+    from dibs.store import Refusal
     from dibs.stores.redis.cluster.owners import Met, Owners
     from dibs.stores.redis.cluster.shards import Spread
     from dibs.stores.redis.part import Part, Pass
@@ -73,37 +73,32 @@ class Insertion:
     async def _decide(
         self, group: Sequence[Draft], named: Named, wanted: dict[bytes, tuple[int, str]], shown: Pass
     ) -> list[Job] | Refusal:
-        jobs: list[tuple[Job, bool]] = []  # and whether it is a duplicate
-        new: dict[str, Draft] = {}
-        mine: set[str] = set()
-        for index, draft in enumerate(group):
-            first, mismatch = named.identify(draft)
-            if first is None:
-                job = draft.job(0)  # the time is known once they are in
-                named.add(job)
-                new[draft.id] = draft
-                jobs.append((job, False))
-            elif mismatch is None:
-                own = first.id == draft.id and draft.id not in mine and self._is_made(draft)
-                mine.add(draft.id)
-                jobs.append((first, not own))
-            else:
-                await self._owners.let_go(wanted, shown)
-                if first.id in new:
-                    first = new[first.id].job(await reading.now(self._parts[0]))
-                return Refusal(index, mismatch, first)
-        needed = self._wanted(list(new.values()))
+        found = Identified(group, named)
+        if found.mismatch is not None:
+            await self._owners.let_go(wanted, shown)
+            return found.refusal(await reading.now(self._parts[0]))
+        self._tell_own(group, found)
+        drafts = list(found.new.values())
+        needed = self._wanted(drafts)
         await self._owners.let_go(wanted.keys() - needed.keys(), shown)
         # A name may have been reserved for an earlier draft of the group, which turned out to be a duplicate.
         if others := {name: where for name, where in needed.items() if wanted[name] != where}:
             await self._owners.correct(others, shown)
-        await self._make(list(new.values()), shown)
-        self._told.update(job.id for job, duplicate in jobs if not duplicate)
-        times = {id: job.created_us for id, (_, job) in self._made.items()}
+        await self._make(drafts, shown)
+        self._told.update(job.id for job, duplicate in found.found if not duplicate)
         return [
-            replace(new[job.id].job(times[job.id]) if job.id in new else job, was_duplicate=duplicate)
-            for job, duplicate in jobs
+            replace(self._made[job.id][1] if job.id in found.new else job, was_duplicate=duplicate)
+            for job, duplicate in found.found
         ]
+
+    def _tell_own(self, group: Sequence[Draft], found: Identified) -> None:
+        """Call no duplicate what an earlier try of this very call has made."""
+        mine: set[str] = set()
+        for at, draft in enumerate(group):
+            job, duplicate = found.found[at]
+            if duplicate and job.id == draft.id and draft.id not in mine and self._is_made(draft):
+                found.found[at] = (job, False)
+            mine.add(draft.id)
 
     def _is_made(self, draft: Draft) -> bool:
         """Say whether a job was made of this very draft, and that was not answered yet: then it is no duplicate."""

@@ -7,6 +7,7 @@ from random import randrange
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dibs.domain.errors import DibsError
+from dibs.stores.common.sites import Resident
 from dibs.stores.redis.cluster.nodes import Nodes
 from dibs.stores.redis.cluster.owners import Owners, names_of
 from dibs.stores.redis.cluster.places import Places
@@ -15,7 +16,7 @@ from dibs.stores.redis.hints import Hints
 from dibs.stores.redis.wake import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from dibs.domain.job import Job
     from dibs.stores.common.herald import Herald
@@ -29,10 +30,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Site:
+class Site(Resident):
     """One event loop's part of a store."""
 
     def __init__(self, address: Address, told: Callable[[], int | None], waiting: Waiting, herald: Herald) -> None:
+        super().__init__()
         self.told = told
         self.nodes = Nodes(address, self._moved)
         self.parts = [ShardPart(self, shard, place) for place, shard in enumerate(shards(address.prefix))]
@@ -43,8 +45,7 @@ class Site:
         self.hints = Hints(herald, waiting, self.parts[0].publish)
         self._listeners: dict[Node, Listener] = {}
         self._plan: asyncio.Task[None] | None = None
-        self._closed = self._ending = self._begun = False
-        self._end = self._until_the_loop_ends()
+        self._closed = self._begun = False
 
     def turn(self) -> int:
         """Say with which of several shards to begin: with another one each time."""
@@ -55,7 +56,7 @@ class Site:
         """See to it that all is closed with the loop."""
         if not self._begun:
             self._begun = True
-            await anext(self._end)
+            await self.stay()
 
     # Listening
 
@@ -97,18 +98,8 @@ class Site:
 
     # The end
 
-    async def _until_the_loop_ends(self) -> AsyncGenerator[None, None]:
-        """Close with the loop: it ends its asynchronous generators, and this is one, which waits for that."""
-        try:
-            yield
-        finally:
-            self._ending = True
-            await self.close()
-
-    async def close(self) -> None:
+    async def let_go(self) -> None:
         """Send what is still to be sent, and let go of all connections."""
-        if self._closed:
-            return
         await self.hints.close()
         self._closed = True
         for listener in self._listeners.values():
@@ -117,9 +108,6 @@ class Site:
             self._plan.cancel()
             await asyncio.wait({self._plan}, timeout=1.0)
         await self.nodes.close()
-        if not self._ending:  # unless it is what closes us
-            await self._end.aclose()
-        await asyncio.sleep(0)  # a connection that was cut is closed in the next turn of the loop
 
     def terminate(self) -> None:
         """Cut all connections, without waiting."""

@@ -1,0 +1,31 @@
+"""Connecting, but only for so long."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+async def in_time(connecting: Coroutine[Any, Any, Any], seconds: float, close: Callable[[], None]) -> None:
+    """Wait for a connection; in a task of its own, which can be cancelled whoever waits for it."""
+    task = asyncio.ensure_future(connecting)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            # Race: connected in this very turn of the loop. A driver may then go on, cancelled or not, so whatever it
+            # ends with is closed (test_a_connection_that_is_given_up_half_way_is_closed).
+            task.add_done_callback(lambda done: _given_up(done, close))
+            task.cancel()
+    if not task.done():
+        raise TimeoutError
+    task.result()
+
+
+def _given_up(done: asyncio.Future[Any], close: Callable[[], None]) -> None:
+    if not done.cancelled():
+        done.exception()
+    close()
