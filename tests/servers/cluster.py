@@ -21,10 +21,11 @@ from tests.servers import keeping, redis
 from tests.servers.keeping import Missing
 
 MASTERS, SLOTS = 3, 16384
+NODE_TIMEOUT = 1.5  # seconds until a silent master is taken for dead
 SETTINGS = {
     "databases": "1",
     "cluster-enabled": "yes",
-    "cluster-node-timeout": "1500",  # milliseconds until a silent master is taken for dead
+    "cluster-node-timeout": str(round(1000 * NODE_TIMEOUT)),
     "cluster-allow-replica-migration": "no",  # each keeps the replica that it has
     "repl-diskless-sync-delay": "0",
     "repl-ping-replica-period": "1",
@@ -60,6 +61,7 @@ class Server:
 
     def __init__(self, folder: Path | str, program: Path | str, ports: list[list[int]]) -> None:
         self.folder, self.program, self.ports = Path(folder), Path(program), ports
+        self._failed_over = -SECONDS
         self.nodes = [
             Node(self.folder / str(number), program, port, SETTINGS | {"cluster-port": str(bus)})
             for number, (port, bus) in enumerate(ports)
@@ -175,10 +177,22 @@ class Server:
     # What a test does to it
 
     def fail_over(self, master: Node) -> Node:
-        """Let a master's replica take over while both are well; say who it is once everyone knows."""
+        """Let a master's replica take over while all are well; say who it is once everyone knows."""
+        # Masters vote for the same shard only once in two node timeouts.
+        time.sleep(max(0.0, self._failed_over + 2.5 * NODE_TIMEOUT - time.monotonic()))
+        self.await_whole()
         replica = self.replica_of(master)
-        replica.ask("CLUSTER", "FAILOVER")
+
+        def asked() -> bool:
+            """Ask again for what was given up: on a busy machine the two may not agree in time."""
+            if not replica.is_master:
+                replica.ask("CLUSTER", "FAILOVER")
+                _until_then(lambda: replica.is_master, 6.0)
+            return replica.is_master
+
+        _until("the replica has taken over", asked)
         self.await_master(replica)
+        self._failed_over = time.monotonic()
         return replica
 
     def await_master(self, node: Node) -> None:
@@ -251,6 +265,12 @@ def _until(what: str, holds: Callable[[], bool]) -> None:
                 return
         if time.monotonic() > end:
             raise Missing(f"waited {SECONDS:.0f} s until {what}")
+        time.sleep(LOOK)
+
+
+def _until_then(holds: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
         time.sleep(LOOK)
 
 

@@ -43,12 +43,14 @@ async def store(url: str) -> AsyncIterator[ClusterStore]:
 async def work(store: Store, idle: asyncio.Event, done: dict[str, int]) -> None:
     """Claim and settle until nothing is left and no one wants more; count how often each was completed."""
     while True:
-        jobs: list[Job] = await again(lambda: claim(store, limit=7, lease=5))
+        late = await again(lambda: store.expired(100))  # claims whose replies were lost
+        await again(lambda: store.write([transitions.expire(job, Random(0)) for job in late]))
+        jobs: list[Job] = await again(lambda: claim(store, limit=7, lease=2))
         for job in jobs:
             [outcome] = await again(lambda job=job: settle(store, completed(job)))  # type: ignore[misc]
-            if outcome == "applied":
+            if outcome in {"applied", "repeated"}:  # the reply to the first try was lost, perhaps
                 done[job.id] = done.get(job.id, 0) + 1
-        if not jobs and idle.is_set():
+        if not jobs and idle.is_set() and (await again(store.counts)).unfinished == 0:
             return
         if not jobs:
             await asyncio.sleep(0.01)
