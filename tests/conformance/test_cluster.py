@@ -38,6 +38,7 @@ class TestSharedClusterStore(SharedStoreSuite):
         return ClusterStore(url, second_clock)
 
 
+@pytest.mark.again
 class TestSpreadClusterStore(StoreSuite):
     order_reaches = "part"
 
@@ -46,6 +47,7 @@ class TestSpreadClusterStore(StoreSuite):
         return ClusterStore(f"{url}&partitions=12", clock)
 
 
+@pytest.mark.again
 class TestSharedSpreadClusterStore(SharedStoreSuite):
     order_reaches = "part"
 

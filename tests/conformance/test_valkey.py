@@ -15,12 +15,14 @@ def url() -> str:
     return empty_valkey()
 
 
+@pytest.mark.again
 class TestValkeyStore(StoreSuite):
     @pytest.fixture
     def subject(self, clock: FakeClock, url: str) -> Store:
         return RedisStore(url, clock)
 
 
+@pytest.mark.again
 class TestSharedValkeyStore(SharedStoreSuite):
     @pytest.fixture
     def subject(self, clock: FakeClock, url: str) -> Store:

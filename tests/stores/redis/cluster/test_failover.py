@@ -21,7 +21,7 @@ from tests.servers import cluster, redis, valkey
 from tests.stores.redis.cluster.patience import again
 
 
-@pytest.fixture(params=["redis", "valkey"])
+@pytest.fixture(params=["redis", pytest.param("valkey", marks=pytest.mark.long)])
 def six(request: pytest.FixtureRequest) -> Iterator[cluster.Server]:
     with cluster.private(binary=redis.program() if request.param == "redis" else valkey.program()) as server:
         yield server

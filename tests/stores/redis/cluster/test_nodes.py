@@ -21,7 +21,7 @@ from tests.servers import cluster, redis, valkey
 from tests.stores.redis.cluster.patience import again
 
 
-@pytest.fixture(scope="module", params=["redis", "valkey"])
+@pytest.fixture(scope="module", params=["redis", pytest.param("valkey", marks=pytest.mark.long)])
 def six(request: pytest.FixtureRequest) -> Iterator[cluster.Server]:
     """One cluster for the tests of this file; each leaves it whole."""
     with cluster.private(binary=redis.program() if request.param == "redis" else valkey.program()) as server:
