@@ -47,6 +47,7 @@ LEFT_OUT = {
         "untouched",
         "keep",
         "let_go",
+        "to_be_kept",
         "conclude",
         "disown",
         "wish",

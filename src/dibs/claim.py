@@ -18,13 +18,14 @@ from dibs.domain.job import Error, Extension, Job, Json, Outcome, Ref, Status
 from dibs.domain.retry import SECOND, Duration, micros
 from dibs.domain.signals import Fail, Retry, Snooze
 from dibs.domain.transitions import Failure
+from dibs.keeper import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
-    from dibs.keeper import Handle, Held
+    from dibs.keeper import Handle
     from dibs.runtime import Runtime
     from dibs.sync import SyncClaim
 
@@ -283,6 +284,11 @@ class Claim:
         self._kept = True
         self._hold()
 
+    def to_be_kept(self) -> Held:
+        """Give what the keeper needs to extend it from now on: many new claims are handed to it together."""
+        self._kept = True
+        return self._as_held()
+
     def let_go(self) -> None:
         """Extend it no longer."""
         self._kept = False
@@ -311,8 +317,13 @@ class Claim:
     def _hold(self) -> None:
         """Have it extended, if it is kept and still worth it."""
         if self._kept and self._held is None and not self._lost and not self._ended():
-            lease = (self.job.claim_lease_us or self.job.terms.lease_us) / SECOND
-            self._held = self._runtime.keeper.hold(self._ref, lease, self._since, self._beat_lost)
+            self._runtime.keeper.hold([self._as_held()])
+
+    def _as_held(self) -> Held:
+        job = self.job
+        lease = (job.claim_lease_us or job.terms.lease_us) / SECOND
+        held = self._held = Held(self._ref, lease, self._since, self._beat_lost)
+        return held
 
     def _ended(self) -> bool:
         """Say whether it was settled, and not in a transaction that may still undo it."""

@@ -10,7 +10,7 @@ from dibs.clock import Bell
 from dibs.domain.job import Extension, Outcome, Ref
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from dibs.broker.protocol import Broker
     from dibs.clock import Clock
@@ -34,14 +34,14 @@ class Handle(Protocol):
 
 
 class Held:
-    """One claim that is kept, and whom to tell when it is lost."""
+    """One claim that is kept: since when its lease has been running, and whom to tell, on any thread, if it is lost."""
 
     __slots__ = ("due", "lease", "on_lost", "ref")
 
-    def __init__(self, ref: Ref, lease: float, due: float, on_lost: Callable[[], None]) -> None:
+    def __init__(self, ref: Ref, lease: float, since: float, on_lost: Callable[[], None]) -> None:
         self.ref = ref
         self.lease = lease
-        self.due = due
+        self.due = since + lease / BEATS
         self.on_lost = on_lost
 
 
@@ -67,18 +67,19 @@ class Keeper:
         self._running: Handle | None = None
         self._wakes_at = 0.0
 
-    def hold(self, ref: Ref, lease: float, since: float, on_lost: Callable[[], None]) -> Held:
-        """Keep a claim from now on; ``since`` is when its lease last began, ``on_lost`` may be called on any thread."""
-        held = Held(ref, lease, since + lease / BEATS, on_lost)
+    def hold(self, several: Sequence[Held]) -> None:
+        """Keep claims from now on."""
+        if not several:
+            return
+        due = min(held.due for held in several)
         with self._lock:
-            self._held[held] = None
+            self._held.update(dict.fromkeys(several))
             if self._running is None or self._running.done():
-                self._wakes_at = held.due
+                self._wakes_at = due
                 self._running = self._start(self._run())
-            sooner = held.due < self._wakes_at
+            sooner = due < self._wakes_at
         if sooner:
             self._bell.ring()
-        return held
 
     def drop(self, held: Held) -> None:
         """Keep it no longer. What a beat under way says about it is not heard any more."""

@@ -12,7 +12,7 @@ import pytest
 import dibs
 from dibs import App, FakeClock, LeaseLost
 from dibs.domain.job import Extension, Outcome, Ref
-from dibs.keeper import Keeper
+from dibs.keeper import Held, Keeper
 
 LEASE = 9.0
 
@@ -49,7 +49,9 @@ class Fixture:
         return self.tasks[-1]
 
     def hold(self, id: str, lease: float = LEASE):
-        return self.keeper.hold(Ref(id, 1, "t"), lease, self.clock.monotonic(), lambda: self.lost.append(id))
+        held = Held(Ref(id, 1, "t"), lease, self.clock.monotonic(), lambda: self.lost.append(id))
+        self.keeper.hold([held])
+        return held
 
     async def settle_down(self) -> None:
         for _ in range(10):

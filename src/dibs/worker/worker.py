@@ -194,10 +194,9 @@ class Worker:
                 await self._runtime.clock.sleep(pause(self._runtime, failures))
                 continue
             # Race: cancelled with jobs in hand. The broker gives them back; after that nothing is awaited here.
-            for job in jobs:
-                claim = Claim(self._runtime, job.ref, job)
-                claim.keep()
-                self._queue.append(claim)
+            claims = [Claim(self._runtime, job.ref, job) for job in jobs]
+            self._runtime.keeper.hold([claim.to_be_kept() for claim in claims])
+            self._queue.extend(claims)
             self._start()
             if until_idle and not jobs:
                 if idle:

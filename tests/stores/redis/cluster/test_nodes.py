@@ -44,7 +44,7 @@ async def work(store: Store, idle: asyncio.Event, done: dict[str, int]) -> None:
     """Claim and settle until nothing is left and no one wants more; count how often each was completed."""
     while True:
         late = await again(lambda: store.expired(100))  # claims whose replies were lost
-        await again(lambda: store.write([transitions.expire(job, Random(0)) for job in late]))
+        await again(lambda late=late: store.write([transitions.expire(job, Random(0)) for job in late]))  # type: ignore[misc]
         jobs: list[Job] = await again(lambda: claim(store, limit=7, lease=2))
         for job in jobs:
             [outcome] = await again(lambda job=job: settle(store, completed(job)))  # type: ignore[misc]
