@@ -17,16 +17,7 @@ from dibs.server.problems import Misfit
 from dibs.server.route import Call, Reply, Route
 from dibs.server.routes.claim import ask_of
 from dibs.store import Written
-from dibs.wire.answered import (
-    ExtendedMany,
-    ExtendOutcome,
-    Kept,
-    Settled,
-    SettledMany,
-    SettleOutcome,
-    Task,
-    task_of,
-)
+from dibs.wire.answered import ExtendedMany, ExtendOutcome, Kept, Settled, SettledMany, SettleOutcome, Task
 from dibs.wire.asked import (
     Beating,
     Completing,
@@ -37,12 +28,13 @@ from dibs.wire.asked import (
     Settling,
     SettlingMany,
 )
+from dibs.wire.show import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FAILED = "the worker said that it failed"
-_OF_FAILURE = ("error_message", "error_code", "is_retryable", "retry_in_seconds")
+_OF_FAILURE = ("error_message", "error_code", "error_kind", "error_traceback", "is_retryable", "retry_in_seconds")
 _MESSAGES = {
     Status.COMPLETED: "Task completed",
     Status.FAILED: "Task failed for good",
@@ -219,7 +211,8 @@ def _ending(ref: Ref, asked: Completing, where: str = "") -> Ending:
     delay = asked.retry_in_seconds
     if delay is not None and (problems := check_duration(where + "retry_in_seconds", delay, least=0)):
         raise Misfit(problems)
-    error = Error(asked.error_message or _FAILED, code=asked.error_code)
+    kind = asked.error_kind or "error"
+    error = Error(asked.error_message or _FAILED, kind, asked.error_code, asked.error_traceback)
     retryable = asked.is_retryable is not False
     return Ending(ref, "fail", failure=Failure(error, retryable, None if delay is None else micros(delay)))
 
