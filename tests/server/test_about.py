@@ -93,7 +93,7 @@ async def test_openapi_describes_every_route(client: Client) -> None:
 
     assert document["openapi"] == "3.1.0"
     described = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
-    assert described == {f"{route.method} {route.path}" for route in ROUTES}
+    assert described == {f"{route.method} {route.path.replace(':path', '')}" for route in ROUTES}
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     assert len({operation["operationId"] for operation in operations}) == len(ROUTES)
     refs = set(re.findall(r'"\$ref": "([^"]*)"', json.dumps(document)))

@@ -54,7 +54,8 @@ class Misfit(InvalidRequest):
 class NoRoute(DibsError):
     """There is nothing at this address."""
 
-    code = "no_route"
+    code = "not_found"
+    kind = "no_route"  # so that a client can tell a wrong address from a job that there is not
     http_status = 404
     hint = "The calls are listed in /openapi.json."
 
@@ -99,7 +100,7 @@ def problem_of(error: DibsError, names: Mapping[str, str] = NAMES) -> Problem:
     sentence = _sentence(error, faults)
     headline, message = _seed(error, faults, sentence)
     return Problem(
-        type=f"urn:dibs:error:{error.code}",
+        type=f"urn:dibs:error:{error.kind if isinstance(error, NoRoute) else error.code}",
         title=HTTPStatus(error.http_status).phrase,
         status=error.http_status,
         detail=f"{sentence} ({error.hint})" if error.hint else sentence,

@@ -28,7 +28,7 @@ class State:
         self.metrics = Metrics(clock)
         self.polls: set[asyncio.Task[Any]] = set()
         self.stopping = False
-        self.openapi = b""
+        self.openapi = self.docs = b""
 
     def stop(self) -> None:
         """Let claims that wait for a job end now, so that a server can go down without waiting for them."""

@@ -357,7 +357,7 @@ def _claimed(response: Response) -> list[Job]:
 
 
 def _as_new(task: answered.Task, mine: bool) -> Job:  # noqa: FBT001 - said where it is called
-    """Read a job that was enqueued. Under an id that was made for this very call it is new, however often it was sent."""
+    """Read a job that was enqueued. Under an id that was made for this call it is new, however often it was sent."""
     job = read.job_of(task)
     return msgspec.structs.replace(job, was_duplicate=False) if mine else job
 

@@ -66,6 +66,11 @@ def error_of(response: Response, server: str, *, jobs: bool = False) -> DibsErro
             f"{server} answered {response.status}, and not as a dibs server does",
             hint="Check the URL, and what stands in front of the server.",
         )
+    if problem.type.endswith(":no_route"):
+        return NotSupported(
+            f"{server} has no such call",
+            hint="Check the path in the URL, and that the server is no older than this client.",
+        )
     return _error(problem, jobs=jobs)
 
 

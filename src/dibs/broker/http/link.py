@@ -66,7 +66,8 @@ class Link(asyncio.Protocol):
         """Send a request, and wait so long for its answer."""
         if self._closed or self._transport is None:
             raise ConnectionResetError("the connection was closed")
-        answer = self._answer = self._loop.create_future()
+        answer: asyncio.Future[Response] = self._loop.create_future()
+        self._answer = answer
         # Not asyncio.timeout: it cancels the task, and a batch on its way does not let itself be cancelled.
         late = None if seconds is None else self._loop.call_later(seconds, self._give_up)
         try:
@@ -99,7 +100,8 @@ class Link(asyncio.Protocol):
         if self._closed or transport is None or not transport.can_write_eof():
             self.terminate()
             return None
-        answer = self._answer = self._loop.create_future()
+        answer: asyncio.Future[Response] = self._loop.create_future()
+        self._answer = answer
         late = self._loop.call_later(FAREWELL_SECONDS, self._give_up)
         try:
             transport.write_eof()

@@ -94,7 +94,11 @@ async def batch(call: Call) -> Reply:
             total=total,
             progress=sum(found[status] for status in FINISHED) / total,
             exact=cursor is None,
-            **{status.value: number for status, number in found.items()},
+            pending=found[Status.PENDING],
+            claimed=found[Status.CLAIMED],
+            completed=found[Status.COMPLETED],
+            failed=found[Status.FAILED],
+            cancelled=found[Status.CANCELLED],
         )
     )
 
