@@ -58,8 +58,19 @@ class Link(asyncio.Protocol):
     async def connect(cls, address: Address) -> Link:
         """Open a connection."""
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(CONNECT_SECONDS):
-            _, link = await loop.create_connection(cls, address.host, address.port, ssl=address.tls)
+        connecting = loop.create_connection(cls, address.host, address.port, ssl=address.tls)
+        # In a task of its own, which can be cancelled whoever waits for it: a batch on its way cannot.
+        task = asyncio.ensure_future(connecting)
+        try:
+            await asyncio.wait({task}, timeout=CONNECT_SECONDS)
+        finally:
+            if not task.done():
+                # Race: connected in this very turn of the loop. Whatever it ends with is closed.
+                task.add_done_callback(_hang_up)
+                task.cancel()
+        if not task.done():
+            raise TimeoutError(f"no connection within {CONNECT_SECONDS:g} s")
+        _, link = task.result()
         return link
 
     async def call(self, request: bytes, seconds: float | None) -> Response:
@@ -238,6 +249,11 @@ class Link(asyncio.Protocol):
 
     async def close(self) -> None:
         self.terminate()
+
+
+def _hang_up(task: asyncio.Task[tuple[asyncio.Transport, Link]]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        task.result()[1].terminate()
 
 
 class _Chunks:

@@ -134,6 +134,9 @@ class Line:
             raise Lost(str(error), unsent=True, hopeless=True) from error
         except (OSError, TimeoutError) as error:
             raise Lost(str(error) or type(error).__name__, unsent=not sent) from error
+        finally:
+            if self._closed:  # Race: closed while it connected. No one else would know of that connection.
+                self.terminate()
 
     def _pause(self, tries: int) -> float:
         return 0.1 * 2.0**tries * self._clock.random.uniform(0.5, 1.0)
