@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 
 POLL = 25.0
 """Seconds that one request waits for a job: proxies cut longer ones."""
-GRACE = 15.0
-"""Seconds that its answer may take beyond that."""
 TICK = 1e-6
 """Seconds; what a clock that counts microseconds cannot tell apart from nothing."""
 NAP = 0.1
@@ -124,7 +122,7 @@ class HttpBroker:
                 "POST",
                 "/api/tasks/claim",
                 _encode(asking.claiming(ask, now)),
-                seconds=now + GRACE,
+                seconds=now,
                 undo=self._give_back,
             )
             began = self._clock.monotonic()

@@ -63,14 +63,14 @@ class Link(asyncio.Protocol):
         task = asyncio.ensure_future(connecting)
         try:
             await asyncio.wait({task}, timeout=CONNECT_SECONDS)
-        finally:
             if not task.done():
-                # Race: connected in this very turn of the loop. Whatever it ends with is closed.
-                task.add_done_callback(_hang_up)
-                task.cancel()
-        if not task.done():
-            raise TimeoutError(f"no connection within {CONNECT_SECONDS:g} s")
-        _, link = task.result()
+                raise TimeoutError(f"no connection within {CONNECT_SECONDS:g} s")
+            _, link = task.result()
+        except BaseException:
+            # Race: given up, and connected in the same turn of the loop. Whatever it ends with is closed.
+            task.add_done_callback(_hang_up)
+            task.cancel()
+            raise
         return link
 
     async def call(self, request: bytes, seconds: float | None) -> Response:

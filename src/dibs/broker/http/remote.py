@@ -43,7 +43,7 @@ class Request(NamedTuple):
     body: bytes | None = None
     again: bool = False  # sending it twice does no more than sending it once
     jobs: bool = False  # its body has jobs to be enqueued
-    seconds: float | None = SECONDS  # that its answer may take
+    seconds: float | None = 0.0  # that its answer may take beyond what any may; none: as long as it likes
     undo: Callable[[Response], Awaitable[None]] | None = None  # of an answer that came as its caller gave up
 
 
@@ -125,7 +125,7 @@ class Line:
             async with (self._pool if request.undo is None else self._waiting).connection() as link:
                 sent = True
                 try:
-                    return await link.call(data, request.seconds)
+                    return await link.call(data, None if request.seconds is None else SECONDS + request.seconds)
                 except asyncio.CancelledError:
                     if request.undo is not None:
                         await to_its_end(_see_off(link, request.undo))
