@@ -60,9 +60,7 @@ async def names(app: App, id: str) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [1, 3])
-async def test_an_enqueue_whose_reply_was_lost_makes_one_job(
-    app: App, store: App, proxy: Proxy, number: int
-) -> None:
+async def test_an_enqueue_whose_reply_was_lost_makes_one_job(app: App, store: App, proxy: Proxy, number: int) -> None:
     proxy.cut_after(b"POST /api/tasks ", times=2)
     jobs = await app.enqueue_many([NewJob("t", place) for place in range(number)])
 
@@ -260,7 +258,7 @@ async def test_an_answer_whose_caller_was_cancelled_before_it_woke(
         job = await store.enqueue("t")
         task = asyncio.create_task(app.claim("w"))
         line = app.runtime.broker()._remote.line()  # type: ignore[attr-defined]
-        while not line._waiting._used:
+        while not line._waiting._used:  # noqa: ASYNC110 - it tells no one
             await asyncio.sleep(0)
         [link] = line._waiting._used
         end = link._end
@@ -344,7 +342,7 @@ async def test_a_worker_whose_server_is_killed_again_and_again(
         acknowledged += [await work.enqueue() for _ in range(20)]
         await asyncio.to_thread(serving.end, signal.SIGKILL)
         await asyncio.to_thread(serving.start)
-    while (await store.counts()).unfinished:
+    while (await store.counts()).unfinished:  # noqa: ASYNC110 - no one else tells
         await asyncio.sleep(0.1)
     worker.stop()
     await running

@@ -16,7 +16,8 @@ TYPES: dict[str, Any] = {
 }
 KNOWN = {
     "$ref", "anyOf", "type", "properties", "required", "additionalProperties", "items", "enum", "minimum",
-    "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern", "format", "contentEncoding", "title", "description", "default",
+    "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern", "format", "title", "description", "default",
+    "contentEncoding",
 }  # fmt: skip
 
 

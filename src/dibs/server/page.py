@@ -42,8 +42,8 @@ def _page(title: str, body: str) -> bytes:
 PAGE = _page(
     "dibs",
     """<h1>dibs</h1>
-<p>A job queue is served here. Its calls are described <a href="docs">for people</a> and in <a href="openapi.json">openapi.json</a>;
-each needs an API key in <code>X-API-Key</code>, which <code>dibs keys create</code> makes.</p>
+<p>A job queue is served here. Its calls are described <a href="docs">for people</a> and in
+<a href="openapi.json">openapi.json</a>; each needs an API key in <code>X-API-Key</code>, which <code>dibs keys create</code> makes.</p>
 <p>Whether it is <a href="health">alive</a>, and whether its <a href="ready">store answers</a>.</p>""",
 )
 
@@ -62,8 +62,8 @@ def docs(document: dict[str, Any]) -> bytes:
 def _call(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:
     fields = [*operation.get("parameters", []), *_fields(operation, schemas)]
     rows = "".join(
-        f"<tr><td><code>{escape(field['name'])}</code><td>{escape(field['in'])}<td>{escape(_kind(field['schema'], schemas))}"
-        f"<td>{escape(field.get('description', ''))}"
+        f"<tr><td><code>{escape(field['name'])}</code><td>{escape(field['in'])}"
+        f"<td>{escape(_kind(field['schema'], schemas))}<td>{escape(field.get('description', ''))}"
         for field in fields
     )
     answers = ", ".join(f"{status} {answer['description']}" for status, answer in operation["responses"].items())

@@ -10,6 +10,7 @@ import msgspec
 
 from dibs.broker.batching import Batcher
 from dibs.broker.http import asking
+from dibs.broker.http.errors import stranger
 from dibs.broker.http.remote import Line, Remote, Request
 from dibs.broker.intake import (
     check_actor,
@@ -84,10 +85,20 @@ class HttpBroker:
         return self._remote.line()
 
     async def _post(self, path: str, body: Any, kind: type[T], *, again: bool = False) -> T:
-        return _read(await self._line.ask(Request("POST", path, _encode(body), again)), kind)
+        return self._read(await self._line.ask(Request("POST", path, _encode(body), again)), kind)
 
     async def _get(self, path: str, kind: type[T]) -> T:
-        return _read(await self._line.ask(Request("GET", path, None, again=True)), kind)
+        return self._read(await self._line.ask(Request("GET", path, None, again=True)), kind)
+
+    def _read(self, response: Response, kind: type[T]) -> T:
+        decoder = _decoders.get(kind)
+        if decoder is None:
+            decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+        try:
+            found: T = decoder.decode(response.body)
+        except msgspec.DecodeError:
+            raise stranger(response, self._remote.address.name) from None
+        return found
 
     # Enqueue
 
@@ -99,9 +110,9 @@ class HttpBroker:
         body = _encode(tasks[0] if len(tasks) == 1 else NewTasks(tasks=tasks))
         response = await self._line.ask(Request("POST", "/api/tasks", body, again=True, jobs=True))
         if len(tasks) == 1:
-            found = [_read(response, answered.Enqueued).task]
+            found = [self._read(response, answered.Enqueued).task]
         else:
-            found = _read(response, answered.EnqueuedMany).tasks
+            found = self._read(response, answered.EnqueuedMany).tasks
         given = {new.id for new in jobs}
         return [
             _as_new(task, mine.id not in given and task.id == mine.id) for task, mine in zip(found, tasks, strict=True)
@@ -136,11 +147,15 @@ class HttpBroker:
                 await self._clock.sleep(min(NAP, left))
 
     async def _claim(self, request: Request) -> list[Job]:
-        return _claimed(await self._line.ask(request))
+        return self._claimed(await self._line.ask(request))
+
+    def _claimed(self, response: Response) -> list[Job]:
+        claimed = self._read(response, answered.Claimed)
+        return [read.job_of(task) for task in claimed.tasks or [claimed.task]]
 
     async def _give_back(self, response: Response) -> None:
         """Race: the caller gave up as its answer came. Nobody holds the jobs, so give them back at once."""
-        await self.settle([Ending(job.ref, "release") for job in _claimed(response)])
+        await self.settle([Ending(job.ref, "release") for job in self._claimed(response)])
 
     # Extend and settle
 
@@ -322,7 +337,7 @@ class HttpBroker:
 
     async def verify(self, progress: Callable[[int], None] | None = None) -> Report:
         response = await self._line.ask(Request("POST", "/api/verify", None, again=True, seconds=None))
-        report = read.report_of(_read(response, answered.Verified))
+        report = read.report_of(self._read(response, answered.Verified))
         if progress is not None:
             progress(report.jobs)
         return report
@@ -339,19 +354,6 @@ def _refuse(connection: Any) -> None:
         raise NotSupported(
             "a server knows nothing of your transaction", hint="Use the store's own URL where you need it."
         )
-
-
-def _read(response: Response, kind: type[T]) -> T:
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
-    found: T = decoder.decode(response.body)
-    return found
-
-
-def _claimed(response: Response) -> list[Job]:
-    claimed = _read(response, answered.Claimed)
-    return [read.job_of(task) for task in claimed.tasks or [claimed.task]]
 
 
 def _as_new(task: answered.Task, mine: bool) -> Job:  # noqa: FBT001 - said where it is called

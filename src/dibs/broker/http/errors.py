@@ -62,16 +62,21 @@ def error_of(response: Response, server: str, *, jobs: bool = False) -> DibsErro
     try:
         problem = _decoder.decode(response.body if media == refused.MEDIA.encode() else b"")
     except msgspec.DecodeError:
-        return StoreUnavailable(
-            f"{server} answered {response.status}, and not as a dibs server does",
-            hint="Check the URL, and what stands in front of the server.",
-        )
+        return stranger(response, server)
     if problem.type.endswith(":no_route"):
         return NotSupported(
             f"{server} has no such call",
             hint="Check the path in the URL, and that the server is no older than this client.",
         )
     return _error(problem, jobs=jobs)
+
+
+def stranger(response: Response, server: str) -> StoreUnavailable:
+    """Say that this is not what a dibs server answers."""
+    return StoreUnavailable(
+        f"{server} answered {response.status}, and not as a dibs server does",
+        hint="Check the URL, and what stands in front of the server.",
+    )
 
 
 def _error(problem: refused.Problem, *, jobs: bool) -> DibsError:

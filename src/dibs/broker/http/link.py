@@ -62,15 +62,14 @@ class Link(asyncio.Protocol):
         # In a task of its own, which can be cancelled whoever waits for it: a batch on its way cannot.
         task = asyncio.ensure_future(connecting)
         try:
-            await asyncio.wait({task}, timeout=CONNECT_SECONDS)
-            if not task.done():
-                raise TimeoutError(f"no connection within {CONNECT_SECONDS:g} s")
-            _, link = task.result()
-        except BaseException:
-            # Race: given up, and connected in the same turn of the loop. Whatever it ends with is closed.
-            task.add_done_callback(_hang_up)
-            task.cancel()
+            done, _ = await asyncio.wait({task}, timeout=CONNECT_SECONDS)
+        except asyncio.CancelledError:
+            _abandon(task)
             raise
+        if not done:
+            _abandon(task)
+            raise TimeoutError(f"no connection within {CONNECT_SECONDS:g} s")
+        _, link = task.result()
         return link
 
     async def call(self, request: bytes, seconds: float | None) -> Response:
@@ -251,9 +250,15 @@ class Link(asyncio.Protocol):
         self.terminate()
 
 
-def _hang_up(task: asyncio.Task[tuple[asyncio.Transport, Link]]) -> None:
-    if not task.cancelled() and task.exception() is None:
-        task.result()[1].terminate()
+def _abandon(connecting: asyncio.Task[tuple[asyncio.Transport, Link]]) -> None:
+    """Connect no more. Race: given up, and connected in the same turn of the loop. Whatever it ends with is closed."""
+
+    def hang_up(task: asyncio.Task[tuple[asyncio.Transport, Link]]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            task.result()[1].terminate()
+
+    connecting.add_done_callback(hang_up)
+    connecting.cancel()
 
 
 class _Chunks:

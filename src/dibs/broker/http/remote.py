@@ -31,8 +31,7 @@ MOST = 32
 """Connections of one event loop; those on which someone waits for a job are not counted."""
 MOST_WAITING = 1000
 
-_WELL = 400  # below it
-_LOST_ON_THE_WAY = frozenset({502, 504})
+_WELL = 300  # below it; an address elsewhere is not followed, for it would be told the key
 
 
 class Request(NamedTuple):
