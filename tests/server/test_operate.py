@@ -139,6 +139,7 @@ async def test_queues(client: Client, clock: FakeClock) -> None:
     [queue] = (await client.get("/api/queues"))["queues"]
     assert (queue["queue"], queue["paused"], queue["counts"]["pending"]) == ("mail/out", True, 1)
     assert queue["oldest_due_at"].endswith("Z")
+    assert queue["oldest_due_seconds"] == 5
     assert (await client.post("/api/queues/mail%2Fout/resume"))["paused"] is False
     assert (await client.claim())["queue"] == "mail/out"
 

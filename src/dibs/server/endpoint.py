@@ -38,6 +38,8 @@ class Endpoint:
         """Answer one request."""
         route, state = self._route, self._state
         extra: Headers = []
+        clock = state.app.runtime.clock
+        began = clock.monotonic()
         try:
             reply = await self._reply(scope, receive, extra)
         except Gone:
@@ -48,7 +50,7 @@ class Endpoint:
         except Exception:
             logger.exception("%s %s failed", route.method, route.path)
             reply = refusal(Unexpected())
-        state.metrics.answered(route.method, route.path, reply.status)
+        state.metrics.answered(route.method, route.path, reply.status, clock.monotonic() - began)
         if reply.stream is None:
             await respond(send, reply, extra)
         else:

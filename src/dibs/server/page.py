@@ -43,7 +43,8 @@ PAGE = _page(
     "dibs",
     """<h1>dibs</h1>
 <p>A job queue is served here. Its calls are described <a href="docs">for people</a> and in
-<a href="openapi.json">openapi.json</a>; each needs an API key in <code>X-API-Key</code>, which <code>dibs keys create</code> makes.</p>
+<a href="openapi.json">openapi.json</a>; each needs an API key in <code>X-API-Key</code>, which
+<code>dibs keys create</code> makes.</p>
 <p>Whether it is <a href="health">alive</a>, and whether its <a href="ready">store answers</a>.</p>""",
 )
 

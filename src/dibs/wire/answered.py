@@ -267,6 +267,7 @@ class Queue(Struct, frozen=True, kw_only=True):
     paused: bool
     counts: Count
     oldest_due_at: datetime | None
+    oldest_due_seconds: float | UnsetType | None = UNSET  # ago; not in a stream of events, where it always changes
 
 
 class Queues(Answer, frozen=True, kw_only=True):

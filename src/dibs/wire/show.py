@@ -123,13 +123,16 @@ def count_of(counts: Counts) -> Count:
     )
 
 
-def queue_of(info: QueueInfo) -> Queue:
-    """Show one queue."""
+def queue_of(info: QueueInfo, now: int | None = None) -> Queue:
+    """Show one queue; with the age of its oldest due job, if it is told the time."""
+    oldest = info.oldest_due_us
+    late = None if oldest is None or now is None else max(0, now - oldest) / SECOND
     return Queue(
         queue=info.queue,
         paused=info.paused,
         counts=count_of(info.counts),
-        oldest_due_at=time_of(info.oldest_due_us),
+        oldest_due_at=time_of(oldest),
+        oldest_due_seconds=UNSET if now is None else late,
     )
 
 

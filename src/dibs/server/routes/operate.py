@@ -125,7 +125,8 @@ def _counted(changes: Changes) -> Reply:
 async def queues(call: Call) -> Reply:
     """List the queues; those that the caller may see."""
     found = await call.broker.queues()
-    return Reply(Queues(queues=[queue_of(info) for info in found if call.caller.sees(info.queue)]))
+    now = call.state.app.runtime.clock.now()
+    return Reply(Queues(queues=[queue_of(info, now) for info in found if call.caller.sees(info.queue)]))
 
 
 async def pause(call: Call) -> Reply:

@@ -67,6 +67,7 @@ async def _settle(call: Call, ending: Ending) -> Reply:
         call.caller.own(await call.broker.get(id), id)
     [written] = await call.broker.settle([ending])
     call.state.metrics.settled([written.outcome])
+    call.state.metrics.retried(_will_retry(ending, written))
     if written.outcome is Outcome.MISSING:
         raise NotFound(f"there is no job {id!r}")
     if written.outcome is Outcome.LOST:
@@ -76,7 +77,7 @@ async def _settle(call: Call, ending: Ending) -> Reply:
         Settled(
             task=await _read(call, id),
             outcome="applied" if written.outcome is Outcome.APPLIED else "repeated",
-            will_retry=ending.verb == "fail" and written.will_retry,
+            will_retry=_will_retry(ending, written),
             message=message,
         )
     )
@@ -130,19 +131,26 @@ async def settle(call: Call) -> Reply:
     answers = [next(written) if ending.ref.id in own else Written(Outcome.MISSING, None) for ending in endings]
     call.state.metrics.settled(answer.outcome for answer in answers)
     outcomes = [_outcome(*pair) for pair in zip(endings, answers, strict=True)]
+    call.state.metrics.retried(sum(outcome.will_retry for outcome in outcomes))
     if ask is None:
         return Reply(SettledMany(outcomes=outcomes))
     jobs = await polling.claim(call, ask)
     return Reply(SettledMany(outcomes=outcomes, tasks=[task_of(job, token=True) for job in jobs]))
 
 
+_DONE = {Outcome.APPLIED: "applied", Outcome.REPEATED: "repeated"}
+
+
+def _will_retry(ending: Ending, written: Written) -> bool:
+    return ending.verb == "fail" and written.outcome in _DONE and written.will_retry
+
+
 def _outcome(ending: Ending, written: Written) -> SettleOutcome:
-    known = {Outcome.APPLIED: "applied", Outcome.REPEATED: "repeated"}
     return SettleOutcome(
         id=ending.ref.id,
-        outcome=known.get(written.outcome, "lost"),  # type: ignore[arg-type]
+        outcome=_DONE.get(written.outcome, "lost"),  # type: ignore[arg-type]
         status=written.status,
-        will_retry=ending.verb == "fail" and written.outcome in known and written.will_retry,
+        will_retry=_will_retry(ending, written),
     )
 
 
