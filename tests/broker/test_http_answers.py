@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -296,3 +299,57 @@ def test_urls_that_can(url: str, host: str, port: int, line: bytes) -> None:
 def test_the_key_is_not_shown() -> None:
     server = Remote("http://host", "dibs_x_secret", Clock())
     assert "secret" not in f"{server!r} {server.address!r} {server.address} {Request('GET', '/')!r}"
+
+
+# TLS
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A key and a certificate for this machine, signed by itself."""
+    command = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
+    )
+    both = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
+    subprocess.run([*command.split(), *both], check=True, capture_output=True)
+    return tmp_path / "cert.pem"
+
+
+@asynccontextmanager
+async def speaking_tls(certificate: Path, *answers: bytes) -> AsyncIterator[tuple[App, Speaker]]:
+    speaker = Speaker(*answers)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
+    server = await asyncio.start_server(speaker, "127.0.0.1", 0, ssl=context)
+    async with App(f"https://localhost:{server.sockets[0].getsockname()[1]}", api_key="dibs_x_secret") as app:
+        yield app, speaker
+    server.close()
+    await server.wait_closed()
+
+
+async def test_tls_with_a_certificate_that_is_trusted(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    async with speaking_tls(certificate, answer()) as (app, speaker):
+        for _ in range(3):
+            assert (await app.counts()).pending == 1
+    assert (len(speaker.requests), speaker.connections) == (3, 1)
+
+
+async def test_tls_with_a_certificate_that_is_not(certificate: Path) -> None:
+    async with speaking_tls(certificate, answer()) as (app, speaker):
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # the server's own complaint
+        with pytest.raises(StoreUnavailable, match="certificate verify failed") as raised:
+            await app.counts()
+    assert speaker.requests == []  # and so was the key not sent
+    assert "secret" not in str(raised.value)
+
+
+async def test_tls_and_a_claim_that_is_given_up(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    async with speaking_tls(certificate, b"") as (app, speaker):
+        claiming = asyncio.create_task(app.claim("w", wait=60))
+        while not speaker.requests:  # noqa: ASYNC110 - it tells no one
+            await asyncio.sleep(0.01)
+        claiming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(claiming, 5)

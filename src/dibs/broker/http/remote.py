@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from dibs.clock import Clock
     from dibs.domain.errors import DibsError
 
-SECONDS = 30.0
-"""How long an answer may take that is not waited for on purpose."""
+SECONDS = 10.0
+"""How long an answer may take that is not waited for on purpose: a third of a worker's lease, so that there is time to
+extend it on another connection."""
+BYTES_A_SECOND = 2**20
+"""How much is sent in a second over a slow line."""
 TRIES = 5
 """How often a request is sent that got no answer and may be sent again: for about three seconds."""
 PATIENCE = 90.0
@@ -124,7 +127,7 @@ class Line:
             async with (self._pool if request.undo is None else self._waiting).connection() as link:
                 sent = True
                 try:
-                    return await link.call(data, None if request.seconds is None else SECONDS + request.seconds)
+                    return await link.call(data, _patience(request, len(data)))
                 except asyncio.CancelledError:
                     if request.undo is not None:
                         await to_its_end(_see_off(link, request.undo))
@@ -171,6 +174,10 @@ class Line:
         self._closed = True
         self._pool.terminate()
         self._waiting.terminate()
+
+
+def _patience(request: Request, size: int) -> float | None:
+    return None if request.seconds is None else SECONDS + request.seconds + size / BYTES_A_SECOND
 
 
 async def _see_off(link: Link, undo: Callable[[Response], Awaitable[None]]) -> None:
