@@ -160,6 +160,14 @@ async def test_another_server_is_not_taken_for_one_of_dibs(given: bytes) -> None
             await app.get("a")
 
 
+async def test_a_redirect_is_not_followed() -> None:
+    """Whoever is there would be told the key."""
+    async with speaking(answer(STATS, "307 Temporary Redirect", "Location: http://127.0.0.1:1/")) as (app, speaker):
+        with pytest.raises(StoreUnavailable, match="307"):
+            await app.counts()
+    assert {request.split()[1] for request in speaker.requests} == {b"/jobs/api/stats"}
+
+
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "504 Gateway Timeout"])
 async def test_a_gateway_that_lost_it(status: str) -> None:
     lost = answer(b"<html>", status, media="text/html")

@@ -216,6 +216,8 @@ def test_commands_over_a_server(serving: Serving, key: str, tmp_path: Path) -> N
     assert (verified.returncode, "1 jobs" in verified.stdout or "1 job" in verified.stdout) == (0, True), verified
     migrated = run(MAIN, "migrate")
     assert (migrated.returncode, "where the store is" in migrated.stderr) == (2, True)
+    examined = run(MAIN, "doctor")
+    assert (examined.returncode, "needs a store" in examined.stderr) == (2, True)
     assert key not in worked.stderr + worked.stdout + verified.stdout + migrated.stderr
     with App(serving.store).sync as queue:
         [job] = queue.find().items

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import time
@@ -12,7 +13,8 @@ import httpx2
 import pytest
 
 import dibs
-from dibs.server import asgi
+from dibs import App
+from dibs.server import asgi, streaming
 from dibs.server.routes import events
 from tests.server.client import BASE, Client
 from tests.server.conftest import Make
@@ -161,6 +163,31 @@ async def test_streams_refuse(client: Client, make_key: Make) -> None:
     assert (await client.get("/api/events?colour=red")).fields == ["colour"]
     bad = await client.get("/api/events?id=a", headers={"Last-Event-ID": "x"})
     assert (bad.status, bad.fields) == (400, ["Last-Event-ID"])
+
+
+async def test_head_has_an_end(client: Client) -> None:
+    answer = await client.http.head("/api/events", headers={"X-API-Key": client.key or ""})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
+
+
+async def test_a_client_that_reads_nothing_is_left(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "SLOWEST", 0.05)
+    api = asgi(app, auth=False)
+    sent: list[str] = []
+    never = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+        if message["type"] == "http.response.body":
+            await never.wait()  # its window is full
+
+    async def receive() -> Any:
+        await never.wait()
+
+    scope = {"type": "http", "method": "GET", "path": "/api/events", "headers": [], "query_string": b""}
+    await asyncio.wait_for(api(scope, receive, send), 10)
+    assert sent == ["http.response.start", "http.response.body"]
+    assert (api.state.feed.streams, api.state.polls) == (0, set())
 
 
 async def test_a_stream_ends_so_that_its_key_is_looked_at_again(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
-from dibs import App, FakeClock
-from dibs.server import cursors, keys
-from tests.server.client import Client, proof
+from dibs import App, FakeClock, NewJob
+from dibs.server import asgi, cursors, keys
+from tests.server.client import BASE, Client, proof
 from tests.server.conftest import Make
 
 COUNTS = {"matched": 0, "changed": 0, "repeated": 0, "refused": 0, "missing": 0, "conflicts": 0, "dry_run": False}
@@ -259,6 +261,21 @@ async def test_a_cursor_is_for_one_list_alone(client: Client) -> None:
     for other in ({}, {"queue": "r"}, {"queue": "q", "sort": "created_at"}, {"queue": "q", "status": "pending"}):
         answer = await client.get("/api/tasks", params={"limit": "2", "cursor": cursor, **other})
         assert (answer.status, answer.fields) == (400, ["cursor"]), other
+
+
+async def test_a_cursor_is_taken_by_every_server_of_the_store(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    async with App(url) as one, App(url) as two:
+        await one.enqueue_many([NewJob("t", number) for number in range(4)])
+        clients = [
+            Client(httpx2.AsyncClient(transport=httpx2.ASGITransport(asgi(app, auth=False)), base_url=BASE))
+            for app in (one, two)
+        ]
+        cursor = (await clients[0].get("/api/tasks?limit=2"))["next_cursor"]
+        rest = await clients[1].get("/api/tasks", params={"limit": "2", "cursor": cursor})
+        assert [task["params"] for task in rest["tasks"]] == [1, 0]
+        for client in clients:
+            await client.http.aclose()
 
 
 async def test_a_cursor_cannot_be_changed(client: Client) -> None:

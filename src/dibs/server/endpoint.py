@@ -53,6 +53,8 @@ class Endpoint:
         state.metrics.answered(route.method, route.path, reply.status, clock.monotonic() - began)
         if reply.stream is None:
             await respond(send, reply, extra)
+        elif scope["method"] == "HEAD":  # no one reads what it would say
+            await respond(send, reply._replace(body=b""), extra)
         else:
             await streaming.respond(state, reply, extra, receive, send)
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dibs")
 
+SLOWEST = 30.0
+"""Seconds that a client may take to make room for the next piece."""
+
 
 async def respond(state: State, reply: Reply, extra: Headers, receive: Receive, send: Send) -> None:
     """Send an answer bit by bit. A stop cancels it as it does the claims that wait."""
@@ -35,14 +38,17 @@ async def respond(state: State, reply: Reply, extra: Headers, receive: Receive, 
         work.cancel()
         watch.cancel()
     if not work.cancelled() and (error := work.exception()) is not None:
-        logger.warning("a stream of events ended early: %s", error)
+        logger.warning("a stream of events ended early: %r", error)
+        if isinstance(error, TimeoutError):
+            return  # it would not take the end either; an answer without one has its connection closed
     await send({"type": "http.response.body", "body": b""})
 
 
 async def _send_all(stream: AsyncIterator[bytes], send: Send) -> None:
     try:
         async for piece in stream:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            async with asyncio.timeout(SLOWEST):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
     finally:
         with suppress(AttributeError):  # not every iterator has an end of its own
             await stream.aclose()  # type: ignore[attr-defined]
