@@ -276,7 +276,11 @@ class LocalBroker:
         if job is None:
             raise NotFound(f"there is no job {id!r}")
         paused = await self.read(PAUSED + job.queue) is not None
-        return explain(job, paused=paused, now=await self._store.now())
+        now = await self._store.now()
+        explained = explain(job, paused=paused, now=now)
+        if explained.code != "ready":
+            return explained
+        return explain(job, paused=paused, now=now, takers=await self._roster.takers(job.task, job.queue))
 
     async def counts(self, queue: str | None = None) -> Counts:
         if queue is not None:
