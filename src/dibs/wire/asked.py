@@ -27,7 +27,7 @@ Actor = Annotated[str, Meta(extra_json_schema={"maxLength": 255})]
 AttemptsLeft = Annotated[int, Meta(ge=0, le=999_999, description="Only jobs with attempts < max_attempts − this.")]
 
 
-class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The root of what a client sends."""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import UNSET
 
 from dibs.domain.audit import Report, Violation
@@ -24,6 +26,7 @@ from dibs.domain.job import (
 from dibs.domain.retry import Backoff, micros
 
 if TYPE_CHECKING:
+    from dibs.wire.answered import Backoff as Pauses
     from dibs.wire.answered import Broken, Count, Found, LogEntry, Queue, Retention, Task, Verified, Worker
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,14 +50,21 @@ def _micros(seconds: float | None) -> int | None:
     return None if seconds is None else micros(seconds)
 
 
+@lru_cache(maxsize=1024)  # jobs of one task share them
 def _keep(retention: Retention) -> Keep:
     return Keep(micros(retention.completed), micros(retention.failed), micros(retention.cancelled))
+
+
+@lru_cache(maxsize=1024)
+def _terms(retry: Pauses, timeout: float | None, lease: float, tags: tuple[str, ...]) -> Terms:
+    return Terms(retry=Backoff(retry.base, retry.cap), timeout_us=_micros(timeout), lease_us=micros(lease), tags=tags)
 
 
 def job_of(task: Task) -> Job:
     """Read a job. What a server does not show of it (how its last claim ended, how many events it has) is left open."""
     error = task.error
     result = bytes(task.result)
+    terms = _terms(task.retry, task.timeout_seconds, task.lease_seconds, task.tags)
     return Job(
         task.id,
         task.queue,
@@ -68,13 +78,7 @@ def job_of(task: Task) -> Job:
         task.fence,
         us_of(task.created_at),
         us_of(task.updated_at),
-        Terms(
-            retry=Backoff(task.retry.base, task.retry.cap),
-            timeout_us=_micros(task.timeout_seconds),
-            lease_us=micros(task.lease_seconds),
-            tags=task.tags,
-            trace=task.trace,
-        ),
+        terms if task.trace is None else msgspec.structs.replace(terms, trace=task.trace),
         _keep(task.retention),
         worker_id=task.worker_id,
         claimed_us=_us(task.claimed_at),

@@ -129,8 +129,10 @@ def settling(ending: Ending, config: Config) -> Settling:
     check_verb(ending)
     id, fence, token = ending.ref.id, ending.ref.fence, ending.ref.token
     if ending.verb == "complete":
+        if ending.result is None:
+            return Settling(id=id, fence=fence, lease_token=token)
         result = encode("result", ending.result, config.max_result_bytes, InvalidRequest)
-        return Settling(id=id, fence=fence, lease_token=token, result=None if result == b"null" else Raw(result))
+        return Settling(id=id, fence=fence, lease_token=token, result=Raw(result))
     if ending.failure is None:
         delay = None if ending.delay is None else checks.seconds("delay", ending.delay)
         return Settling(id=id, fence=fence, lease_token=token, release=True, delay_seconds=delay)
