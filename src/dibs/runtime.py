@@ -117,7 +117,9 @@ class Runtime:
         return self._task(coroutine)
 
     def maintain(self) -> None:
-        """See that this process helps to reap and prune, if it does not yet."""
+        """See that this process helps to reap and prune, if it does not yet; a server does so by itself."""
+        if is_server(self.url):
+            return
         running = self._opened.maintenance
         if running is None or running.done():
             with self._lock:

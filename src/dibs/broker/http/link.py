@@ -6,7 +6,7 @@ import asyncio
 import re
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,8 +127,7 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  # for the type checker
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # other loops have kinds of their own
         self._used_at = self._loop.time()
         if (sock := transport.get_extra_info("socket")) is not None:
             with suppress(OSError):  # not every system lets one say how often
