@@ -25,9 +25,9 @@ async def app(url: str, clock: FakeClock) -> AsyncIterator[App]:
         yield app
 
 
-@pytest.fixture(params=["memory", "sqlite", "http"])
+@pytest.fixture(params=["memory", "sqlite", "served"])
 def live_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "http":
+    if request.param == "served":
         with Serving(tmp_path, "--no-auth") as serving:
             yield serving.url
     else:

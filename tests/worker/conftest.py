@@ -12,9 +12,9 @@ from dibs import App, Counts, Worker
 from tests.server.process import Serving
 
 
-@pytest.fixture(params=["memory", "sqlite", "http"])
+@pytest.fixture(params=["memory", "sqlite", "served"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "http":
+    if request.param == "served":
         with Serving(tmp_path, "--no-auth") as serving:
             yield serving.url
     else:
