@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 import dibs
-from dibs import App, Forbidden, NotSupported, RateLimited, Status, StoreUnavailable, Unauthorized
+from dibs import App, FakeClock, Forbidden, NotSupported, RateLimited, Status, StoreUnavailable, Unauthorized
 from dibs.server import keys
+from tests.broker.serving import Process, ServedClock
 from tests.server.process import Serving
 
 MAIN = "from dibs.cli import main; main()"
@@ -81,6 +82,30 @@ async def test_a_rate_that_is_used_up(serving: Serving, monkeypatch: pytest.Monk
             await app.enqueue("t")
         with pytest.raises(RateLimited, match="3 requests a minute"):
             await app.enqueue("t")
+
+
+async def test_a_rate_is_waited_for(process: Process, tmp_path: Path) -> None:
+    """The client comes back once the minute is over, and not before."""
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    process.tell("begin", url=url)
+    clock = ServedClock(process)
+    async with App(url, clock=FakeClock(seed=1)) as store:
+        broker = store.runtime.broker()
+        made = await keys.create(broker, store.runtime.clock, name="slow", scopes=["produce"], rate=2)
+        async with App(process.url, api_key=made.text, clock=clock) as app:
+            await app.enqueue("t")
+            await app.enqueue("t")
+            third = asyncio.create_task(app.enqueue("t"))
+            while not clock._timers:  # noqa: ASYNC110 - it tells no one that someone sleeps
+                await asyncio.sleep(0.01)
+            clock.advance(59)
+            await asyncio.sleep(0.1)
+            assert not third.done()
+            assert (await store.counts()).pending == 2
+            clock.advance(10)
+            await asyncio.wait_for(third, 10)
+        assert (await store.counts()).pending == 3
+    process.tell("end")
 
 
 async def test_a_key_for_some_queues(serving: Serving) -> None:

@@ -250,6 +250,31 @@ async def test_a_claim_that_is_given_up_as_its_answer_comes_is_given_back(servin
         assert given_up > 5
 
 
+async def test_a_claim_that_waits_and_is_given_up_as_a_job_comes(serving: Serving, store: App) -> None:
+    """Race: the same, while the server holds the request until a job comes."""
+    draw = random.Random(5)
+    async with over(serving.url) as app:
+        given_up = 0
+        for _ in range(40):
+            task = asyncio.create_task(app.claim("w", lease=60, wait=30))
+            await asyncio.sleep(0.02)
+            enqueueing = asyncio.create_task(app.enqueue("t", retention=0))
+            await asyncio.sleep(draw.uniform(0, 0.01))
+            task.cancel()
+            [got] = await asyncio.gather(task, return_exceptions=True)
+            job = await enqueueing
+            if isinstance(got, dibs.Claim):
+                await got.complete()
+                continue
+            assert isinstance(got, asyncio.CancelledError)
+            given_up += 1
+            claim = await store.claim("heir", wait=10)
+            assert claim is not None
+            assert (claim.id, claim.job.attempts) == (job.id, 0)
+            await claim.complete()
+        assert given_up  # on a machine that is very busy most answers come before
+
+
 async def test_an_answer_whose_caller_was_cancelled_before_it_woke(
     serving: Serving, store: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
