@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from dibs import once, watching
+from dibs.broker.connect import is_server
 from dibs.broker.protocol import Ask
 from dibs.claim import Claim
 from dibs.clock import Clock
@@ -45,6 +46,7 @@ LOOP_WAIT = 60.0
 class App:
     """A queue, by the URL of its store: ``memory://``, ``sqlite:///jobs.db``; without one, what ``DIBS_STORE`` says.
 
+    ``http://host:8642`` names a server that serves it; its key is ``api_key``, or what ``DIBS_API_KEY`` says.
     Nothing is opened before it is first used. It may be used from any thread and any event loop, and in a forked
     child it opens everything anew. ``async with App(...)`` or ``await app.close()`` lets go of it all.
     """
@@ -60,8 +62,10 @@ class App:
         url = os.environ.get("DIBS_STORE") or DEFAULT_URL if url is None else url
         if problems := check_text("url", url, most=4096) or _check_key(api_key, url):
             raise InvalidRequest(problems)
+        if api_key is None and is_server(url):
+            api_key = os.environ.get("DIBS_API_KEY") or None
         self.url = url
-        self.runtime = Runtime(url, clock or Clock(), Config.of(**settings))
+        self.runtime = Runtime(url, clock or Clock(), Config.of(**settings), api_key)
         self._tasks = Tasks(self)
 
     @property
@@ -322,7 +326,7 @@ class App:
 
 
 def _check_key(api_key: str | None, url: str) -> list[Problem]:
-    if api_key is None or url.startswith(("http://", "https://")):
+    if api_key is None or is_server(url):
         return []
     return [Problem("api_key", "is for a server, by http:// or https://; this store asks for none")]
 

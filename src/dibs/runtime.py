@@ -1,4 +1,4 @@
-"""What the rooms of an app share: one store a process, one broker a loop, the portal, the keeper, maintenance."""
+"""What the rooms of an app share: one store (or server) a process, one broker a loop, portal, keeper, maintenance."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from dibs.broker.connect import open_store
-from dibs.broker.local import LocalBroker
+from dibs.broker.connect import broker_over, is_server, open_server, open_store
 from dibs.domain.errors import NotSupported
 from dibs.keeper import Handle, Keeper
 from dibs.portal import Call, Kind, Portal
@@ -22,6 +21,7 @@ from dibs.portal import Call, Kind, Portal
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
+    from dibs.broker.http import Remote
     from dibs.broker.protocol import Broker
     from dibs.clock import Clock
     from dibs.domain.settings import Config
@@ -37,7 +37,7 @@ class _Opened:
     """All that was opened and must be closed, or left alone after a fork."""
 
     def __init__(self, keeper: Keeper) -> None:
-        self.store: Store | None = None
+        self.store: Store | Remote | None = None  # a server stands in its place
         self.brokers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Broker] = weakref.WeakKeyDictionary()
         self.keeper = keeper
         self.portal: Portal | None = None
@@ -49,8 +49,9 @@ class _Opened:
 class Runtime:
     """Opens things when they are first needed, from any thread or loop, and again after a fork or a close."""
 
-    def __init__(self, url: str, clock: Clock, config: Config) -> None:
+    def __init__(self, url: str, clock: Clock, config: Config, api_key: str | None = None) -> None:
         self.url = url
+        self._api_key = api_key
         self.clock = clock
         self.config = config
         self.open_store: Callable[[str, Clock], Store] = open_store  # a simulation puts a store of its own here
@@ -81,10 +82,15 @@ class Runtime:
                 for other in [other for other in opened.brokers if other.is_closed()]:
                     del opened.brokers[other]
                 if opened.store is None:
-                    opened.store = self.open_store(self.url, self.clock)
+                    opened.store = self._open()
                     self._take_along(opened)
-                broker = opened.brokers[loop] = LocalBroker(opened.store, self.clock, self.config)
+                broker = opened.brokers[loop] = broker_over(self.url, opened.store, self.clock, self.config)
             return broker
+
+    def _open(self) -> Store | Remote:
+        if is_server(self.url):
+            return open_server(self.url, self._api_key, self.clock)
+        return self.open_store(self.url, self.clock)
 
     @property
     def keeper(self) -> Keeper:
@@ -111,7 +117,9 @@ class Runtime:
         return self._task(coroutine)
 
     def maintain(self) -> None:
-        """See that this process helps to reap and prune, if it does not yet."""
+        """See that this process helps to reap and prune, if it does not yet; a server does so by itself."""
+        if is_server(self.url):
+            return
         running = self._opened.maintenance
         if running is None or running.done():
             with self._lock:
@@ -207,7 +215,7 @@ class Runtime:
         self._opened = self._nothing()
 
 
-def _drop(clock: Clock, store: Store | None, portal: Portal | None, pid: int) -> None:
+def _drop(clock: Clock, store: Store | Remote | None, portal: Portal | None, pid: int) -> None:
     """Close what a dropped app had opened. Called by a finaliser, in the middle of anything: nothing is waited for."""
     if pid != os.getpid() or sys.is_finalizing():
         return
@@ -218,7 +226,7 @@ def _drop(clock: Clock, store: Store | None, portal: Portal | None, pid: int) ->
             clock.spawn("dibs-closing", partial(_close_dropped, store, portal))
 
 
-def _close_dropped(store: Store, portal: Portal | None) -> None:
+def _close_dropped(store: Store | Remote, portal: Portal | None) -> None:
     if portal is not None:
         portal.join()
     try:

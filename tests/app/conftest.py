@@ -1,11 +1,12 @@
 """An app on each store, with a clock that moves when it is told to, or with a real one."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from dibs import App, FakeClock
+from tests.server.process import Serving
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -24,8 +25,17 @@ async def app(url: str, clock: FakeClock) -> AsyncIterator[App]:
         yield app
 
 
+@pytest.fixture(params=["memory", "sqlite", "served"])
+def live_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "served":
+        with Serving(tmp_path, "--no-auth") as serving:
+            yield serving.url
+    else:
+        yield "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+
+
 @pytest.fixture
-async def live(url: str) -> AsyncIterator[App]:
-    """An app whose time passes by itself."""
-    async with App(url) as app:
+async def live(live_url: str) -> AsyncIterator[App]:
+    """An app whose time passes by itself: on a store, or over a server."""
+    async with App(live_url) as app:
         yield app

@@ -263,7 +263,7 @@ def test_app_reads_its_store_from_the_environment(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    "url", ["http://localhost:8642", "mysql://a@b", "redis://b/x", "redis+cluster://b/1", "jobs.db", "", "nothing://"]
+    "url", ["httpx://localhost:8642", "mysql://a@b", "redis://b/x", "redis+cluster://b/1", "jobs.db", "", "nothing://"]
 )
 async def test_a_url_without_a_store_is_refused(url: str) -> None:
     with pytest.raises(InvalidRequest, match="url"):

@@ -14,6 +14,7 @@ import pytest
 
 import dibs
 from dibs import App, Claim, LeaseLost, Status
+from dibs.broker.http import HttpBroker
 from dibs.portal import Kind, Portal
 
 VERBS: dict[str, tuple[Callable[[Claim], Coroutine[Any, Any, None]], str, Status]] = {
@@ -28,7 +29,8 @@ class Gate:
     """Holds back what the running loop's broker writes; the portal's goes through."""
 
     def __init__(self, app: App) -> None:
-        self._batcher: Any = app.runtime.broker()._writes  # type: ignore[attr-defined]
+        broker: Any = app.runtime.broker()
+        self._batcher = broker._settles if isinstance(broker, HttpBroker) else broker._writes
         self._send: Callable[[list[Any]], Awaitable[Any]] = self._batcher._send
         self._batcher._send = self._wait
         self.reached = asyncio.Event()

@@ -92,9 +92,14 @@ CATCHERS: dict[str, Catcher] = {
         "tests/conformance/test_memory.py", "tests/conformance/test_sqlite.py", "-k", "not state_machine"
     ),
     "broker suite": suite(
-        "tests/broker", "-k", "not sqlite and not postgres and not mysql and not redis and not waiting"
+        "tests/broker",
+        "--ignore-glob=*/test_http*.py",
+        "-k",
+        "not sqlite and not postgres and not mysql and not redis and not waiting",
     ),
-    "worker's tests": suite("tests/worker/test_stop.py", "tests/worker/test_worker.py", "tests/app/test_keeper.py"),
+    "worker's tests": suite(
+        "tests/worker/test_stop.py", "tests/worker/test_worker.py", "tests/app/test_keeper.py", "-k", "not served"
+    ),
     "small worlds": small_worlds,
 }
 """From the quickest to the slowest."""

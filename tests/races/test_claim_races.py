@@ -217,7 +217,7 @@ async def test_two_threads_end_one_claim_in_memory(pair: tuple[str, str], tmp_pa
                     each.complete()
 
         await asyncio.to_thread(play)
-        store = app.runtime._opened.store
+        store: Any = app.runtime._opened.store
         assert store is not None
         report = check(History.load(tmp_path / "test.jsonl"), await read_audit(store), now_us=await store.now())
         assert report.ok, str(report)

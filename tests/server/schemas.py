@@ -17,6 +17,7 @@ TYPES: dict[str, Any] = {
 KNOWN = {
     "$ref", "anyOf", "type", "properties", "required", "additionalProperties", "items", "enum", "minimum",
     "maximum", "minLength", "maxLength", "minItems", "maxItems", "pattern", "format", "title", "description", "default",
+    "contentEncoding",
 }  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def _is(value: Any, kind: str) -> bool:
 def operation(document: dict[str, Any], method: str, path: str) -> dict[str, Any] | None:
     """Find what describes a call."""
     for template, methods in sorted(document["paths"].items(), key=lambda item: "{" in item[0]):
-        pattern = re.sub(r"{\w+}", "[^/]+", template)
+        pattern = re.sub(r"{\w+}", "[^/]+", template.replace("{queue}", ".+"))
         if re.fullmatch(pattern, path) and method.lower() in methods:
             found: dict[str, Any] = methods[method.lower()]
             return found

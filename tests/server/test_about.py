@@ -88,12 +88,35 @@ async def test_the_page_needs_nothing_from_outside(client: Client) -> None:
     assert "unsafe" not in policy
 
 
+async def test_the_docs_describe_every_route(client: Client) -> None:
+    page = await client.get("/docs")
+
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    assert not re.search(r"https?:|src=|<script", page.text)
+    for route in ROUTES:
+        assert f"<code>{route.method} {route.path.replace(':path', '')}</code>" in page.text
+    for field in ("max_attempts_remaining", "lease_token", "Idempotency-Key", "Last-Event-ID", "dry_run"):
+        assert f"<code>{field}</code>" in page.text
+
+
+async def test_metrics_count_retries_and_time(client: Client) -> None:
+    for retryable in (True, False):
+        task = await client.take()
+        body = proof(task, success=False, is_retryable=retryable)
+        await client.post(f"/api/tasks/{task['id']}/complete", body)
+    told = (await client.get("/metrics")).text
+
+    assert "dibs_retries_total 1.0" in told
+    assert 'dibs_http_request_seconds_count{method="POST",route="/api/tasks/{id}/complete"} 2.0' in told
+
+
 async def test_openapi_describes_every_route(client: Client) -> None:
     document = await client.document()
 
     assert document["openapi"] == "3.1.0"
     described = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
-    assert described == {f"{route.method} {route.path}" for route in ROUTES}
+    assert described == {f"{route.method} {route.path.replace(':path', '')}" for route in ROUTES}
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     assert len({operation["operationId"] for operation in operations}) == len(ROUTES)
     refs = set(re.findall(r'"\$ref": "([^"]*)"', json.dumps(document)))

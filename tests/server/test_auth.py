@@ -15,9 +15,10 @@ from dibs.server.routes import ROUTES
 from tests.server.client import BASE, Client, held, proof
 from tests.server.conftest import Make
 
-OPEN = {"/health", "/ready", "/openapi.json", "/"}
+OPEN = {"/health", "/ready", "/openapi.json", "/docs", "/"}
 SCOPES = {
     "POST /api/tasks": "produce",
+    "POST /api/tasks/cancel": "produce",
     "POST /api/tasks/{id}/cancel": "produce",
     "POST /api/tasks/{id}/retry": "produce",
     "POST /api/tasks/claim": "work",
@@ -34,8 +35,21 @@ SCOPES = {
     "GET /api/tasks/{id}/log": "read",
     "GET /api/tasks/{id}/explain": "read",
     "GET /api/workers": "read",
+    "GET /api/queues": "read",
+    "GET /api/stats": "read",
+    "GET /api/batches/{id}": "read",
+    "GET /api/events": "read",
     "GET /metrics": "read",
+    "GET /api/documents": "work",
+    "POST /api/documents": "work",
+    "POST /api/dead/redrive": "admin",
+    "POST /api/dead/purge": "admin",
+    "POST /api/queues/{queue:path}/pause": "admin",
+    "POST /api/queues/{queue:path}/resume": "admin",
+    "POST /api/verify": "admin",
 }
+STREAMS = {"GET /api/events": "?id=none"}
+"""What is asked for, so that the answer has an end."""
 BODIES: dict[str, Any] = {
     "/api/tasks": {"task_type": "t"},
     "/api/tasks/claim": {"worker_id": "w"},
@@ -43,6 +57,10 @@ BODIES: dict[str, Any] = {
     "/api/tasks/settle": {"claims": []},
     "/api/tasks/extend": {"claims": []},
     "/api/workers/heartbeat": {"worker_id": "w"},
+    "/api/tasks/cancel": {"ids": ["none"]},
+    "/api/dead/redrive": {"ids": ["none"]},
+    "/api/dead/purge": {"ids": ["none"]},
+    "/api/documents": {"name": "once/x"},
 }
 CLAIM = {"fence": 1, "lease_token": "x"}
 
@@ -57,7 +75,7 @@ async def test_scopes(client: Client, make_key: Make, scope: str) -> None:
     for call, needed in SCOPES.items():
         method, path = call.split()
         body = BODIES.get(path, CLAIM if path.endswith(("complete", "heartbeat", "release")) else None)
-        address = path.replace("{id}", "none")
+        address = path.replace("{id}", "none").replace("{queue:path}", "a/b") + STREAMS.get(call, "")
         answer = await client.send(method, address, key=key) if method == "GET" else None
         answer = answer or await client.post(address, body, key=key)
         if scope in {needed, "admin"}:

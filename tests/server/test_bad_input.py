@@ -107,6 +107,8 @@ ENQUEUE: dict[str, dict[str, Any]] = {
     "tags": {"text": "abc", "NUL": ["\0"], "surrogate": ["\ud800"], "many": ["x"] * 100, "of numbers": [1]},
     "retry": {"text": "x", "unknown": {"colour": 1}, "negative": {"base": -1}, "huge": {"cap": 1e30}},
     "unique": {"text": "yes", "number": 1, "null": None},
+    "retention": {**SPANS, "unknown": {"colour": 1}, "negative part": {"failed": -1}, "huge part": {"keyed": 1e30}},
+    "trace": {"text": "x", "list": [], "of numbers": {"a": 1}, "NUL": {"a": "\0"}, "long": {"a": "x" * 10_000}},
 }
 CLAIM: dict[str, dict[str, Any]] = {
     "worker_id": {**TEXTS, "null": None, "dot": "a.b"},

@@ -87,7 +87,8 @@ async def test_get_log_and_explain(client: Client) -> None:
 
     assert [event["event"] for event in events] == ["enqueued", "claimed", "completed"]
     assert set(events[0]) == {
-        "seq", "event", "from", "to", "worker_id", "actor", "fence", "attempts", "at", "note",
+        "seq", "event", "from", "to", "worker_id", "actor", "fence", "attempts", "due_at", "lease_expires_at", "at",
+        "note",
     }  # fmt: skip
     assert [(event["from"], event["to"]) for event in events] == [
         (None, "pending"),

@@ -8,14 +8,18 @@ import signal
 import socket
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 import dibs
 from dibs.broker.protocol import Ask
 from dibs.server import asgi, polling
 from dibs.server.auth import ANYONE
+from dibs.server.protocol import Protocol
 from dibs.server.reading import Gone
 from dibs.server.route import Call
 from tests.server.process import PATIENCE, Serving
@@ -253,3 +257,37 @@ async def test_cancelled_requests_give_back(tmp_path: Path) -> None:
             else:
                 assert got.id == job.id
                 await app.claimed(got.id, fence=got.fence, lease_token=got.lease_token).complete()
+
+
+async def test_a_client_whose_end_was_seen_is_gone_at_once() -> None:
+    """Race: between the end of what a client sends and the end of its connection, what is written reaches no one.
+
+    A claim that is answered in that very turn of the loop would be held by no one until its lease runs out.
+    """
+    found: list[bool] = []
+    protocols: list[Protocol] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        while not protocols[0].transport.is_closing():  # noqa: ASYNC110 - the turn after the end was seen
+            await asyncio.sleep(0)
+        found.append(polling._gone(SimpleNamespace(receive=receive)))  # type: ignore[arg-type]
+
+    config = uvicorn.Config(app, lifespan="off", http=Protocol, ws="none", log_config=None, access_log=False)
+    config.load()
+
+    def make() -> Protocol:
+        protocols.append(Protocol(config=config, server_state=ServerState(), app_state={}))
+        return protocols[-1]
+
+    server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    writer.write(request("/api/tasks/claim", {}))
+    writer.write_eof()
+    assert await reader.read() == b""
+    while not found:  # noqa: ASYNC110 - the app ends in its own time
+        await asyncio.sleep(0.01)
+    writer.close()
+    server.close()
+    await server.wait_closed()
+    assert found == [True]

@@ -1,7 +1,7 @@
-"""An app on each store whose time passes by itself, and workers for it."""
+"""An app on each kind of store, and over a server process, whose time passes by itself; and workers for it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 
 from dibs import App, Counts, Worker
+from tests.server.process import Serving
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+@pytest.fixture(params=["memory", "sqlite", "served"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "served":
+        with Serving(tmp_path, "--no-auth") as serving:
+            yield serving.url
+    else:
+        yield "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
 
 
 @pytest.fixture

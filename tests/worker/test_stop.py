@@ -9,6 +9,7 @@ import pytest
 
 import dibs
 from dibs import App, Job, Status, Worker
+from dibs.broker.http import HttpBroker
 from dibs.broker.local import LocalBroker
 from dibs.worker.handling import Handlers
 from tests.worker.conftest import until, until_counts, working
@@ -185,7 +186,10 @@ async def test_what_a_handler_asked_for_as_it_was_cancelled_is_done(app: App, mo
         return "not reached"
 
     job = await own.enqueue()
-    write = LocalBroker._write
+    over_http = isinstance(app.runtime.broker(), HttpBroker)
+    kind: type[Any] = HttpBroker if over_http else LocalBroker
+    name = "settle" if over_http else "_write"
+    write = getattr(kind, name)
 
     async def refusing(*args: Any, **options: Any) -> Any:
         asked.set()
@@ -194,7 +198,7 @@ async def test_what_a_handler_asked_for_as_it_was_cancelled_is_done(app: App, mo
         await asyncio.sleep(seconds)
         raise dibs.StoreUnavailable("for a moment")
 
-    monkeypatch.setattr(LocalBroker, "_write", refusing)
+    monkeypatch.setattr(kind, name, refusing)
     worker = Worker(app, grace=0)
     running = asyncio.create_task(worker.run())
     await asked.wait()

@@ -367,6 +367,9 @@ async def test_workers_are_seen(app: App) -> None:
     async with working(app, worker_id="w1", queues=["default"]):
         await until_counts(app, lambda counts: counts.claimed == 1)
         await until(seen.is_set)
+        async with asyncio.timeout(10):
+            while not (await app.workers())[0].metadata:  # noqa: ASYNC110 - it beats when it comes to it
+                await asyncio.sleep(0.005)
         [info] = await app.workers()
         assert (info.worker_id, info.status) == ("w1", "active")
         assert (info.metadata["tasks"], info.metadata["queues"]) == (["slow"], ["default"])

@@ -118,7 +118,7 @@ class Batcher(Generic[Item, Answer]):
         if self._give_back is None:
             return
         try:
-            await _to_its_end(self._give_back(abandoned))
+            await to_its_end(self._give_back(abandoned))
         except Exception as error:  # noqa: BLE001 - whoever is served next has no part in it
             logger.warning("could not give back what no one waits for any more: %s", error)
 
@@ -135,7 +135,7 @@ class _Stubborn(asyncio.Task[T]):
         return False
 
 
-async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     """Wait until work is done, though the loop is going down: what a claim took must be known to be given back."""
     task = _Stubborn(work)
     try:

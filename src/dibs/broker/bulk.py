@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dibs.broker.intake import query_of
+from dibs.broker.intake import check_change, check_ids, query_of
 from dibs.broker.protocol import Changes
-from dibs.domain import checks
-from dibs.domain.errors import InvalidRequest, NotFound, Problem, UniqueConflict, WrongState
+from dibs.domain.errors import NotFound, UniqueConflict, WrongState
 from dibs.domain.job import FINISHED, Outcome, Status
 
 if TYPE_CHECKING:
@@ -41,20 +40,19 @@ class Bulk:
         self, ids: Sequence[str], where: Filter | None, decide: Callable[[str], Write], *, dry_run: bool
     ) -> Changes:
         """Change the finished jobs that are named, or those that match."""
-        if bool(ids) == (where is not None):
-            raise InvalidRequest([Problem("where", "give either ids or a filter, not both and not neither")])
+        check_change(ids, where)
         if where is not None:
             return await self._matching(where, decide, dry_run=dry_run)
         if not dry_run:
             return await self.named(ids, decide)
-        _check_ids(ids)
+        check_ids(ids)
         found = [job for job in await self._store.get(ids) if job is not None]
         matched = sum(job.status in FINISHED for job in found)
         return Changes(matched=matched, missing=len(ids) - len(found), dry_run=True)
 
     async def named(self, ids: Sequence[str], decide: Callable[[str], Write]) -> Changes:
         """Change the jobs that are named. If it is one alone, that it cannot be done is an error."""
-        _check_ids(ids)
+        check_ids(ids)
         written = await self._write([decide(id) for id in ids])
         if len(ids) == 1:
             _raise_unless_done(ids[0], written[0])
@@ -74,12 +72,6 @@ class Bulk:
             if cursor is None:
                 return total
             query = msgspec.structs.replace(query, cursor=cursor)
-
-
-def _check_ids(ids: Sequence[str]) -> None:
-    problems = [p for i, id in enumerate(ids) for p in checks.check_id(f"ids[{i}]" if len(ids) > 1 else "id", id)]
-    if problems or not ids:
-        raise InvalidRequest(problems or [Problem("ids", "name at least one job")])
 
 
 def _raise_unless_done(id: str, written: Written) -> None:

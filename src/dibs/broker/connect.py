@@ -1,18 +1,43 @@
-"""From a URL to the store it names; each is imported only when it is named."""
+"""From a URL to the store or the server that it names; each is imported only when it is named."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from dibs.broker.local import LocalBroker
 from dibs.domain.errors import InvalidRequest, NotSupported, Problem
 
 if TYPE_CHECKING:
+    from dibs.broker.http import Remote
+    from dibs.broker.protocol import Broker
     from dibs.clock import Clock
+    from dibs.domain.settings import Config
     from dibs.store import Store
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+]*)://")
-SCHEMES = ("memory://", "sqlite:///", "postgresql://", "mysql://", "redis://", "redis+cluster://")
+SCHEMES = ("memory://", "sqlite:///", "postgresql://", "mysql://", "redis://", "redis+cluster://", "http://")
+
+
+def is_server(url: str) -> bool:
+    """Say whether a URL names a server, and no store."""
+    return url.startswith(("http://", "https://"))
+
+
+def open_server(url: str, api_key: str | None, clock: Clock) -> Remote:
+    """Make what talks to the server that a URL names; it connects when it is first used."""
+    from dibs.broker.http import Remote
+
+    return Remote(url, api_key, clock)
+
+
+def broker_over(url: str, opened: Store | Remote, clock: Clock, config: Config) -> Broker:
+    """Make a broker for the running loop, over what was opened by that URL."""
+    if is_server(url):
+        from dibs.broker.http import HttpBroker
+
+        return HttpBroker(cast("Remote", opened), clock, config)
+    return LocalBroker(cast("Store", opened), clock, config)
 
 
 def open_store(url: str, clock: Clock) -> Store:
@@ -33,6 +58,8 @@ def open_store(url: str, clock: Clock) -> Store:
         return _mysql(url, clock)
     if scheme in {"redis", "rediss", "redis+cluster", "rediss+cluster"}:
         return _redis(url, clock, cluster=scheme.endswith("+cluster"))
+    if is_server(url):
+        raise NotSupported(f"{url} is a server, and this needs a store", hint="Name the store that it serves.")
     raise InvalidRequest([Problem("url", f"{url!r} names no store that is built in; use {' or '.join(SCHEMES)}…")])
 
 

@@ -11,11 +11,11 @@ from dibs.domain.errors import Invalid, InvalidJob, InvalidRequest, Problem, Too
 from dibs.domain.failure import cut
 from dibs.domain.job import ClaimRequest, Filter, Order, Query, Status
 from dibs.domain.retry import SECOND, micros
-from dibs.domain.settings import MAX_BATCH, MAX_BATCH_BYTES, MAX_CLAIM
+from dibs.domain.settings import MAX_BATCH, MAX_BATCH_BYTES, MAX_CLAIM, MIB
 from dibs.domain.validate import draft
 
 if TYPE_CHECKING:
-    from dibs.broker.protocol import Ask
+    from dibs.broker.protocol import Ask, Ending
     from dibs.clock import Clock
     from dibs.domain.job import Draft, Extension, Ref
     from dibs.domain.newjob import NewJob
@@ -109,6 +109,19 @@ def check_id(id: str) -> None:
         raise InvalidRequest(problems)
 
 
+def check_ids(ids: Sequence[str]) -> None:
+    """Check the ids of jobs that are to be changed."""
+    problems = [p for i, id in enumerate(ids) for p in checks.check_id(f"ids[{i}]" if len(ids) > 1 else "id", id)]
+    if problems or not ids:
+        raise InvalidRequest(problems or [Problem("ids", "name at least one job")])
+
+
+def check_change(ids: Sequence[str], where: Filter | None) -> None:
+    """Check which finished jobs are to be changed: those named, or those that match."""
+    if bool(ids) == (where is not None):
+        raise InvalidRequest([Problem("where", "give either ids or a filter, not both and not neither")])
+
+
 def check_queue(queue: str) -> None:
     """Check the name of a queue."""
     problems = checks.check_name("queue", queue)
@@ -133,6 +146,28 @@ def check_progress(extension: Extension) -> None:
         problems = checks.check_text("note", extension.note, most=checks.MAX_KEY)
         if problems:
             raise InvalidRequest(problems)
+
+
+def check_extensions(extensions: Sequence[Extension]) -> None:
+    """Check claims that are to be kept."""
+    check_refs([extension.ref for extension in extensions], "extensions")
+    for extension in extensions:
+        check_progress(extension)
+
+
+def check_verb(ending: Ending) -> None:
+    """Check that a claim is to end in one of the ways there are."""
+    if ending.verb not in {"complete", "release"} and (ending.verb != "fail" or ending.failure is None):
+        raise InvalidRequest([Problem("verb", "must be complete, fail (with a failure) or release")])
+
+
+def check_document(name: Any, value: bytes | None) -> None:
+    """Check what is to be kept in the registry, where it comes from elsewhere."""
+    problems = checks.check_text("name", name, most=2 * checks.MAX_KEY)
+    if problems:
+        raise InvalidRequest(problems)
+    if value is not None and len(value) > MIB:
+        raise TooLarge("value", len(value), MIB)
 
 
 def _place(where: str, index: int, number: int) -> str:

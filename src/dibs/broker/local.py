@@ -11,11 +11,12 @@ from dibs.broker.bulk import Bulk
 from dibs.broker.intake import (
     check_actor,
     check_ask,
+    check_extensions,
     check_failure,
     check_id,
-    check_progress,
     check_queue,
     check_refs,
+    check_verb,
     drafts_of,
     query_of,
     read_cursor,
@@ -29,7 +30,6 @@ from dibs.domain.errors import (
     IdempotencyMismatch,
     InvalidRequest,
     NotFound,
-    Problem,
     StoreUnavailable,
 )
 from dibs.domain.explain import explain, not_claimable
@@ -174,7 +174,7 @@ class LocalBroker:
     # Extend and settle
 
     async def extend(self, extensions: Sequence[Extension]) -> list[Outcome]:
-        _check_extensions(extensions)
+        check_extensions(extensions)
         await self._open()
         return await self._extends.call(extensions)
 
@@ -201,10 +201,9 @@ class LocalBroker:
         """Decide what needs no more than the ending; none for a failure, which depends on the job."""
         if ending.verb == "complete":
             return complete(ending.ref, encode("result", ending.result, self._config.max_result_bytes, InvalidRequest))
-        if ending.verb == "fail" and ending.failure is not None:
+        check_verb(ending)
+        if ending.verb == "fail":
             return None
-        if ending.verb != "release":
-            raise InvalidRequest([Problem("verb", "must be complete, fail (with a failure) or release")])
         if ending.delay is None:
             return transitions.release(ending.ref)
         return transitions.release(ending.ref, micros(checks.seconds("delay", ending.delay)))
@@ -277,7 +276,11 @@ class LocalBroker:
         if job is None:
             raise NotFound(f"there is no job {id!r}")
         paused = await self.read(PAUSED + job.queue) is not None
-        return explain(job, paused=paused, now=await self._store.now())
+        now = await self._store.now()
+        explained = explain(job, paused=paused, now=now)
+        if explained.code != "ready":
+            return explained
+        return explain(job, paused=paused, now=now, takers=await self._roster.takers(job.task, job.queue))
 
     async def counts(self, queue: str | None = None) -> Counts:
         if queue is not None:
@@ -301,7 +304,7 @@ class LocalBroker:
     ) -> list[Outcome]:
         check_beat(worker_id, metadata)
         every_us = micros(checks.seconds("every", every))
-        _check_extensions(extensions)
+        check_extensions(extensions)
         await self._open()
         await self._roster.beat(worker_id, metadata, every_us)
         return await self._extends.call(extensions)
@@ -371,12 +374,6 @@ class LocalBroker:
 
     async def migrate(self, *, dry_run: bool = False) -> list[str]:
         return await self._store.migrate(dry_run=dry_run)
-
-
-def _check_extensions(extensions: Sequence[Extension]) -> None:
-    check_refs([extension.ref for extension in extensions], "extensions")
-    for extension in extensions:
-        check_progress(extension)
 
 
 def _weight(drafts: Sequence[Draft]) -> int:

@@ -75,6 +75,18 @@ class Roster:
         ]
         return sorted([*known, *others], key=lambda worker: worker.worker_id)
 
+    async def takers(self, task: str, queue: str) -> list[str]:
+        """Name the workers that are active and take jobs of this task and queue, or do not say which they take."""
+        now = await self._store.now()
+        known = [_info(document, {}, now) for document in await self._store.documents(WORKERS)]
+        return [
+            worker.worker_id
+            for worker in known
+            if worker.status == "active"
+            and _among(task, worker.metadata.get("tasks"))
+            and _among(queue, worker.metadata.get("queues"))
+        ]
+
     async def _held(self) -> dict[str, list[Job]]:
         held: dict[str, list[Job]] = {}
         query = query_of(Filter(status=Status.CLAIMED), limit=MAX_PAGE, cursor=None)
@@ -95,6 +107,11 @@ def _info(document: Document, held: dict[str, list[Job]], now: int) -> WorkerInf
     late = now - seen > MISSED * record.every_us
     status = "inactive" if not record.active else "stale" if late else "active"
     return WorkerInfo(name, status, seen, len(jobs), msgspec.json.decode(record.metadata))
+
+
+def _among(name: str, told: Any) -> bool:
+    """Say whether a worker may take this, by what it told of itself, which can be anything."""
+    return not isinstance(told, list) or name in told
 
 
 def check_beat(worker_id: str, metadata: Any) -> None:

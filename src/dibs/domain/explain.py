@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dibs.domain.errors import NotClaimable
 from dibs.domain.job import NEVER, Explanation, Job, Status
 from dibs.domain.retry import SECOND
 
+_NAMED = 3  # workers, in words
 
-def explain(job: Job, *, paused: bool, now: int) -> Explanation:  # noqa: PLR0911 - one for each reason
-    """Say why a job is not running now, by the state it is in."""
+
+def explain(  # noqa: PLR0911 - one for each reason
+    job: Job, *, paused: bool, now: int, takers: Sequence[str] | None = None
+) -> Explanation:
+    """Say why a job is not running now, by the state it is in; ``takers`` are the workers that would take it."""
     if job.status is Status.CLAIMED:
         left = ((job.lease_expires_us or now) - now) / SECOND
         until = (
@@ -31,8 +37,17 @@ def explain(job: Job, *, paused: bool, now: int) -> Explanation:  # noqa: PLR091
         after = f" after attempt {job.attempts} of {job.max_attempts}" if job.attempts else ""
         return Explanation("not_due", f"It is due in {(job.due_us - now) / SECOND:.1f} s{after}.", job)
     waited = (now - job.due_us) / SECOND
-    message = f"It has been due for {waited:.1f} s and waits for a worker that takes {job.task} from {job.queue}."
-    return Explanation("ready", message, job)
+    message = f"It has been due for {waited:.1f} s and waits for a worker that takes {job.task} from {job.queue}"
+    return Explanation("ready", f"{message}{_known(takers)}.", job)
+
+
+def _known(takers: Sequence[str] | None) -> str:
+    if takers is None:
+        return ""
+    if not takers:
+        return "; no worker is known that takes it"
+    more = len(takers) - _NAMED
+    return f"; {', '.join(takers[:_NAMED])}{f' and {more} more' if more > 0 else ''} may take it next"
 
 
 def not_claimable(explanation: Explanation) -> NotClaimable:

@@ -138,7 +138,8 @@ class Ref(msgspec.Struct, frozen=True, gc=False):
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _time(us: int | None) -> datetime | None:
+def time_of(us: int | None) -> datetime | None:
+    """Read microseconds as a time; none for what does not come by itself."""
     # Not fromtimestamp: a float of the last second of the year 9999 is in the year 10000, which is no datetime.
     return None if us is None or us >= NEVER else _EPOCH + timedelta(microseconds=us)
 
@@ -210,7 +211,7 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     @property
     def scheduled_at(self) -> datetime | None:
         """When the job is or was due; none if it waits for something other than time."""
-        return _time(self.due_us)
+        return time_of(self.due_us)
 
     @property
     def created_at(self) -> datetime:
@@ -225,17 +226,17 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     @property
     def claimed_at(self) -> datetime | None:
         """When the current or last claim began."""
-        return _time(self.claimed_us)
+        return time_of(self.claimed_us)
 
     @property
     def lease_expires_at(self) -> datetime | None:
         """Until when the current or last claim is or was safe."""
-        return _time(self.lease_expires_us)
+        return time_of(self.lease_expires_us)
 
     @property
     def completed_at(self) -> datetime | None:
         """When the job ended, in whichever way."""
-        return _time(self.completed_us)
+        return time_of(self.completed_us)
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):

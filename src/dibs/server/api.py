@@ -9,6 +9,7 @@ from starlette.routing import Router
 
 from dibs.server.endpoint import Endpoint, Refuse
 from dibs.server.openapi import document
+from dibs.server.page import docs
 from dibs.server.route import encoder
 from dibs.server.routes import ROUTES
 from dibs.server.state import State
@@ -58,5 +59,6 @@ class _Place(Place):
 def make(app: App, *, auth: bool) -> Api:
     """Make the ASGI app."""
     state = State(app, auth=auth)
-    state.openapi = encoder.encode(document(ROUTES))
+    described = document(ROUTES)
+    state.openapi, state.docs = encoder.encode(described), docs(described)
     return Api(state)

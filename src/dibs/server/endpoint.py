@@ -6,10 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from dibs.domain.errors import DibsError, StoreUnavailable, Unauthorized
+from dibs.server import streaming
 from dibs.server.auth import ANYONE, check_browser
-from dibs.server.problems import MEDIA, NoRoute, Unexpected, WrongMethod, problem_of
+from dibs.server.problems import NoRoute, Unexpected, WrongMethod, problem_of
 from dibs.server.reading import Gone, fit, parse, read_body, read_query
 from dibs.server.route import Call, Reply, encoder
+from dibs.wire.refused import MEDIA
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -24,8 +26,6 @@ logger = logging.getLogger("dibs")
 HUNG_UP = 499
 """What is counted for a client that did not wait for its answer."""
 
-_SAFE = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
-
 
 class Endpoint:
     """Serves one route, as an ASGI app."""
@@ -38,6 +38,8 @@ class Endpoint:
         """Answer one request."""
         route, state = self._route, self._state
         extra: Headers = []
+        clock = state.app.runtime.clock
+        began = clock.monotonic()
         try:
             reply = await self._reply(scope, receive, extra)
         except Gone:
@@ -48,8 +50,13 @@ class Endpoint:
         except Exception:
             logger.exception("%s %s failed", route.method, route.path)
             reply = refusal(Unexpected())
-        state.metrics.answered(route.method, route.path, reply.status)
-        await respond(send, reply, extra)
+        state.metrics.answered(route.method, route.path, reply.status, clock.monotonic() - began)
+        if reply.stream is None:
+            await respond(send, reply, extra)
+        elif scope["method"] == "HEAD":  # no one reads what it would say
+            await respond(send, reply._replace(body=b""), extra)
+        else:
+            await streaming.respond(state, reply, extra, receive, send)
 
     async def _reply(self, scope: Scope, receive: Receive, extra: Headers) -> Reply:
         route, state = self._route, self._state
@@ -93,13 +100,7 @@ def refusal(error: DibsError, route: Route | None = None) -> Reply:
 async def respond(send: Send, reply: Reply, extra: Headers) -> None:
     """Send an answer."""
     body = reply.encoded()
-    headers = [
-        (b"content-type", reply.media.encode()),
-        (b"content-length", b"%d" % len(body)),
-        *_SAFE,
-        *reply.headers,
-        *extra,
-    ]
+    headers = [(b"content-length", b"%d" % len(body)), *reply.head, *extra]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from dibs.domain.job import Outcome
 from dibs.domain.retry import SECOND
@@ -19,6 +19,7 @@ MEDIA = CONTENT_TYPE_LATEST
 STORE_AGE = 5.0
 """Seconds for which what was read from the store is shown again: scrapers cost it one look, however many there are."""
 
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 _STATES = ("pending", "scheduled", "claimed", "completed", "failed", "cancelled")
 
 
@@ -32,9 +33,17 @@ class Metrics:
         self._requests = Counter(
             "dibs_http_requests", "Requests answered.", ["method", "route", "status"], registry=registry
         )
-        self._asked: dict[tuple[str, str, int], Counter] = {}  # found by their labels once, for that is dear
+        self._asked: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # found once, for that is dear
+        self._seconds = Histogram(
+            "dibs_http_request_seconds",
+            "How long requests took, with the time that claims have waited.",
+            ["method", "route"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
         self._claims = Counter("dibs_claims", "Jobs handed out.", registry=registry)
         self._settles = Counter("dibs_settles", "Claims ended, by what became of it.", ["outcome"], registry=registry)
+        self._retries = Counter("dibs_retries", "Failures after which a job is tried again.", registry=registry)
         self._lost = Counter("dibs_lost_leases", "Calls from a holder that was taken over.", registry=registry)
         self._jobs = Gauge("dibs_queue_jobs", "Jobs of a queue, by state.", ["queue", "state"], registry=registry)
         self._oldest = Gauge(
@@ -44,13 +53,16 @@ class Metrics:
             registry=registry,
         )
 
-    def answered(self, method: str, route: str, status: int) -> None:
-        """Count a request."""
+    def answered(self, method: str, route: str, status: int, seconds: float | None = None) -> None:
+        """Count a request, and how long it took."""
         key = (method, route, status)
-        counter = self._asked.get(key)
-        if counter is None:
-            counter = self._asked[key] = self._requests.labels(method, route, str(status))
-        counter.inc()
+        known = self._asked.get(key)
+        if known is None:
+            known = (self._requests.labels(method, route, str(status)), self._seconds.labels(method, route))
+            self._asked[key] = known
+        known[0].inc()
+        if seconds is not None:
+            known[1].observe(seconds)
 
     def claimed(self, jobs: int) -> None:
         """Count jobs that were handed out."""
@@ -62,6 +74,10 @@ class Metrics:
             self._settles.labels(outcome.value).inc()
             if outcome is Outcome.LOST:
                 self._lost.inc()
+
+    def retried(self, jobs: int) -> None:
+        """Count failures after which a job is tried again."""
+        self._retries.inc(jobs)
 
     def extended(self, outcomes: Iterable[Outcome]) -> None:
         """Count claims that turned out to be lost."""

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dibs.server import problems
-from dibs.server.problems import Problem
 from dibs.server.route import JSON
+from dibs.wire.refused import MEDIA, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from dibs.server.route import Route
 
 _REF = "#/components/schemas/{name}"
-_PARAMETER = re.compile(r"{(\w+)}")
+_PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 _DESCRIPTION = """Jobs are enqueued, claimed by one worker at a time, and settled. A claim is named by the job's id, its
 fence and its lease_token: nothing less extends or settles it. Errors are problem+json with a stable `code`."""
 
@@ -32,7 +31,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        paths.setdefault(described(route.path), {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -50,6 +49,11 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
             },
         },
     }
+
+
+def described(path: str) -> str:
+    """Write a path as OpenAPI does: which characters a part may have is said elsewhere."""
+    return _PARAMETER.sub(r"{\1}", path)
 
 
 def _kinds(route: Route) -> list[Any]:
@@ -100,7 +104,7 @@ def _answer(route: Route, status: int, kind: Any) -> dict[str, Any]:
 
 
 def _refusal(status: int) -> dict[str, Any]:
-    content = {problems.MEDIA: {"schema": _schema((Problem,))}}
+    content = {MEDIA: {"schema": _schema((Problem,))}}
     refused: dict[str, Any] = {"description": HTTPStatus(status).phrase, "content": content}
     if status in {429, 503}:
         refused["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}}
@@ -143,10 +147,10 @@ def _inlined(schema: Any, components: dict[str, Any]) -> Any:
 
 
 def _in_header(route: Route) -> list[dict[str, Any]]:
-    if route.path != "/api/tasks" or route.method != "POST":
-        return []
-    text = "Of one job: the same as its field idempotency_key. With or without quotes."
-    return [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}, "description": text}]
+    return [
+        {"name": name, "in": "header", "schema": {"type": "string"}, "description": text}
+        for name, text in route.headers.items()
+    ]
 
 
 def _version() -> str:

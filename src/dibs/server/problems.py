@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET
 
 from dibs.domain.errors import (
     DibsError,
@@ -20,31 +20,13 @@ from dibs.domain.errors import (
     TooLarge,
 )
 from dibs.domain.errors import Problem as Fault
+from dibs.wire.refused import NAMES, FieldProblem, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MEDIA = "application/problem+json"
 REQUIRED = "is required"
 RACE = "Race condition detected, please retry"
-
-# What Python calls it, and what it is called on the wire.
-NAMES: dict[str, str] = {
-    "jobs": "tasks",
-    "task": "task_type",
-    "tasks": "task_types",
-    "delay": "delay_seconds",
-    "lease": "lease_seconds",
-    "timeout": "timeout_seconds",
-    "wait": "wait_seconds",
-    "batch": "batch_id",
-    "min_attempts_left": "max_attempts_remaining",
-    "order": "sort_by",
-    "fraction": "progress",
-    "note": "progress_note",
-    "endings": "claims",
-    "extensions": "claims",
-}
 
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*?)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*?)`", re.DOTALL)
@@ -73,6 +55,7 @@ class NoRoute(DibsError):
     """There is nothing at this address."""
 
     code = "not_found"
+    kind = "no_route"  # so that a client can tell a wrong address from a job that there is not
     http_status = 404
     hint = "The calls are listed in /openapi.json."
 
@@ -103,28 +86,6 @@ class Unexpected(DibsError):
     """Something went wrong in the server; its log says what."""
 
 
-class FieldProblem(Struct, frozen=True):
-    """One thing wrong with what was sent."""
-
-    field: str
-    message: str
-
-
-class Problem(Struct, frozen=True, kw_only=True):
-    """Why a call was refused. ``code`` is stable; ``errors`` names the fields at fault."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    success: Literal[False] = False
-    error: str
-    message: str
-    code: str
-    errors: list[FieldProblem] | UnsetType = UNSET
-    filters: dict[str, Any] | UnsetType = UNSET
-
-
 class Empty(NothingPending):
     """Nothing to claim, with what was asked for."""
 
@@ -139,7 +100,7 @@ def problem_of(error: DibsError, names: Mapping[str, str] = NAMES) -> Problem:
     sentence = _sentence(error, faults)
     headline, message = _seed(error, faults, sentence)
     return Problem(
-        type=f"urn:dibs:error:{error.code}",
+        type=f"urn:dibs:error:{error.kind if isinstance(error, NoRoute) else error.code}",
         title=HTTPStatus(error.http_status).phrase,
         status=error.http_status,
         detail=f"{sentence} ({error.hint})" if error.hint else sentence,
@@ -148,6 +109,8 @@ def problem_of(error: DibsError, names: Mapping[str, str] = NAMES) -> Problem:
         code=error.code,
         errors=[FieldProblem(*fault) for fault in faults] or UNSET,
         filters=error.filters if isinstance(error, Empty) else UNSET,
+        size=error.size if isinstance(error, TooLarge) else UNSET,
+        limit=error.limit if isinstance(error, TooLarge) else UNSET,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -28,6 +29,17 @@ class Protocol(HttpToolsProtocol):
         """Wait no more."""
         self._have_headers()
         super().connection_lost(exc)
+
+    def eof_received(self) -> None:
+        """Note that the client is gone. The connection ends with this, and what is written from now on is lost.
+
+        Race: uvicorn learns of it a turn of the loop later, and until then would take a claim for answered that
+        reaches no one (test_a_client_whose_end_was_seen_is_gone_at_once).
+        """
+        cycle: Any = self.cycle  # none before the first request
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def on_message_begin(self) -> None:
         """Begin to wait for the rest of the headers."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from dibs.server.problems import NAMES
+from dibs.wire.refused import NAMES
 
 if TYPE_CHECKING:
     from starlette.types import Receive
@@ -18,17 +18,30 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
+EVENTS = "text/event-stream"
+
+_SAFE = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 
 encoder = msgspec.json.Encoder()
 
 
 class Reply(NamedTuple):
-    """What a handler answers: a struct of ``dibs.wire``, or bytes of some other kind."""
+    """What a handler answers: a struct of ``dibs.wire``, bytes of some other kind, or a stream of them."""
 
     body: Any
     status: int = 200
     media: str = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    @property
+    def head(self) -> list[tuple[bytes, bytes]]:
+        """The headers, but for the length."""
+        return [(b"content-type", self.media.encode()), *_SAFE, *self.headers]
+
+    @property
+    def stream(self) -> AsyncIterator[bytes] | None:
+        """What is sent bit by bit, as it comes; none: all of it is there."""
+        return self.body if isinstance(self.body, AsyncIterator) else None
 
     def encoded(self) -> bytes:
         """Give the bytes to send."""
@@ -69,4 +82,5 @@ class Route(NamedTuple):
     answers: Mapping[int, Any] = {}
     refuses: tuple[int, ...] = ()
     names: Mapping[str, str] = NAMES
+    headers: Mapping[str, str] = {}  # that it reads, and what each is for
     media: str = JSON

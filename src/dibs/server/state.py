@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from dibs.server.auth import Keyring
+from dibs.server.cursors import Cursors
+from dibs.server.feed import Feed
 from dibs.server.limits import Limits
 from dibs.server.metrics import Metrics
 
@@ -20,11 +22,13 @@ class State:
         clock = app.runtime.clock
         self.app = app
         self.keyring = Keyring(app.runtime.broker, clock) if auth else None
+        self.cursors = Cursors(app.runtime.broker, clock)
+        self.feed = Feed(app.runtime.broker, clock)
         self.limits = Limits(clock)
         self.metrics = Metrics(clock)
         self.polls: set[asyncio.Task[Any]] = set()
         self.stopping = False
-        self.openapi = b""
+        self.openapi = self.docs = b""
 
     def stop(self) -> None:
         """Let claims that wait for a job end now, so that a server can go down without waiting for them."""

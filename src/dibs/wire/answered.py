@@ -1,19 +1,13 @@
-"""What is answered when it went well, and how a job looks there."""
+"""What is answered when it went well."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from dibs.domain.job import Status
-from dibs.domain.retry import SECOND, micros
-
-if TYPE_CHECKING:
-    from dibs.domain import retry as domain
-    from dibs.domain.job import Event, Job, Keep, WorkerInfo
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -72,6 +66,7 @@ class Task(Struct, frozen=True, kw_only=True):
     retention: Retention
     timeout_seconds: float | None
     lease_seconds: float
+    claim_lease_seconds: float | None
     lease_token: str | UnsetType = UNSET
     was_duplicate: bool | UnsetType = UNSET
 
@@ -135,6 +130,18 @@ class Changed(Answer, frozen=True, kw_only=True):
     message: str
 
 
+class ChangedMany(Answer, frozen=True, kw_only=True):
+    """What became of several jobs: ``refused`` were in another state, ``conflicts`` have their unique key taken."""
+
+    matched: int
+    changed: int
+    repeated: int
+    refused: int
+    missing: int
+    conflicts: int
+    dry_run: bool
+
+
 class Page(Answer, frozen=True, kw_only=True):
     """A page of jobs, and where the next begins."""
 
@@ -153,6 +160,8 @@ class LogEntry(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     actor: str | None
     fence: int
     attempts: int
+    due_at: datetime | None
+    lease_expires_at: datetime | None
     at: datetime
     note: str
 
@@ -232,85 +241,107 @@ class Workers(Answer, frozen=True, kw_only=True):
     workers: list[Worker]
 
 
+class Count(Struct, frozen=True, kw_only=True):
+    """Jobs by state; ``exact`` unless one has more than 10,000. Pending ones are due, scheduled ones are not yet."""
+
+    pending: int
+    scheduled: int
+    claimed: int
+    completed: int
+    failed: int
+    cancelled: int
+    exact: bool
+
+
+class Stats(Answer, frozen=True, kw_only=True):
+    """Jobs by state, derived from the jobs themselves."""
+
+    queue: str | None
+    counts: Count
+
+
+class Queue(Struct, frozen=True, kw_only=True):
+    """One queue at a glance."""
+
+    queue: str
+    paused: bool
+    counts: Count
+    oldest_due_at: datetime | None
+    oldest_due_seconds: float | UnsetType | None = UNSET  # ago; not in a stream of events, where it always changes
+
+
+class Queues(Answer, frozen=True, kw_only=True):
+    """The queues that have jobs or are paused, by name."""
+
+    queues: list[Queue]
+
+
+class Switched(Answer, frozen=True, kw_only=True):
+    """A queue that was paused or resumed."""
+
+    queue: str
+    paused: bool
+    message: str
+
+
+class Batch(Answer, frozen=True, kw_only=True):
+    """How far a batch has come: its jobs by status. Beyond 10,000 jobs it is not exact."""
+
+    batch_id: str
+    total: int
+    pending: int
+    claimed: int
+    completed: int
+    failed: int
+    cancelled: int
+    progress: float
+    exact: bool
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A document. ``version`` grows with each write; 0: it was removed."""
+
+    name: str
+    version: int
+    value: bytes
+    updated_at: datetime
+    expires_at: datetime | None
+
+
+class Documents(Answer, frozen=True, kw_only=True):
+    """The documents that were asked for, by name."""
+
+    documents: list[Found]
+
+
+class Put(Answer, frozen=True, kw_only=True):
+    """The document that was written; null if its version was not the expected one."""
+
+    document: Found | None
+
+
+class Broken(Struct, frozen=True, kw_only=True):
+    """A promise that a job's log breaks: by the event ``seq``, if it is one, with those around it."""
+
+    promise: int
+    sentence: str
+    job_id: str
+    seq: int | None
+    neighbours: list[LogEntry]
+
+
+class Verified(Answer, frozen=True, kw_only=True):
+    """What was looked at, and what was found wrong."""
+
+    ok: bool
+    jobs: int
+    events: int
+    pruned: int
+    broken: int
+    violations: list[Broken]
+
+
 class Health(Struct, frozen=True, kw_only=True):
     """How the server is."""
 
     status: Literal["ok", "ready"]
-
-
-@lru_cache(maxsize=1024)  # jobs of one task share them
-def _retry(retry: domain.Backoff) -> Backoff:
-    return Backoff(base=micros(retry.base) / SECOND, cap=micros(retry.cap) / SECOND)
-
-
-@lru_cache(maxsize=1024)
-def _retention(keep: Keep) -> Retention:
-    return Retention(completed=keep.completed / SECOND, failed=keep.failed / SECOND, cancelled=keep.cancelled / SECOND)
-
-
-def task_of(job: Job, *, token: bool = False, duplicate: bool = False) -> Task:
-    """Show a job: with its lease token only to the one who just claimed it."""
-    terms, error = job.terms, job.error
-    return Task(
-        id=job.id,
-        task_type=job.task,
-        queue=job.queue,
-        status=job.status,
-        params=Raw(job.params_json),
-        priority=job.priority,
-        attempts=job.attempts,
-        max_attempts=job.max_attempts,
-        fence=job.fence,
-        worker_id=job.worker_id,
-        claimed_at=job.claimed_at,
-        lease_expires_at=job.lease_expires_at,
-        scheduled_at=job.scheduled_at,
-        created_at=job.created_at,
-        updated_at=job.updated_at,
-        completed_at=job.completed_at,
-        result=Raw(job.result_json or b"null"),
-        error=None
-        if error is None
-        else Failure(message=error.message, kind=error.kind, code=error.code, traceback=error.traceback),
-        progress=job.progress,
-        progress_note=job.progress_note,
-        idempotency_key=job.idempotency_key,
-        unique_key=job.unique_key,
-        batch_id=job.batch_id,
-        tags=terms.tags,
-        trace=terms.trace,
-        retry=_retry(terms.retry),
-        retention=_retention(job.keep),
-        timeout_seconds=None if terms.timeout_us is None else terms.timeout_us / SECOND,
-        lease_seconds=terms.lease_us / SECOND,
-        lease_token=job.lease_token if token else UNSET,
-        was_duplicate=job.was_duplicate if duplicate else UNSET,
-    )
-
-
-def log_entry(event: Event) -> LogEntry:
-    """Show one event."""
-    return LogEntry(
-        seq=event.seq,
-        event=event.event.value,
-        from_=event.from_,
-        to=event.to,
-        worker_id=event.worker_id,
-        actor=event.actor,
-        fence=event.fence,
-        attempts=event.attempts,
-        at=event.at,
-        note=event.note,
-    )
-
-
-def worker_of(info: WorkerInfo) -> Worker:
-    """Show one worker."""
-    status: Any = info.status
-    return Worker(
-        worker_id=info.worker_id,
-        status=status,
-        last_seen_at=info.last_seen_at,
-        metadata=info.metadata,
-        active_tasks=info.active_tasks,
-    )

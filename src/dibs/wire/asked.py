@@ -23,10 +23,11 @@ Token = Annotated[str, Meta(description="As the claim was answered with; proves 
 Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 0})]
 Wait = Annotated[float, Meta(ge=0, le=MAX_WAIT)]
 Fraction = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+Actor = Annotated[str, Meta(extra_json_schema={"maxLength": 255})]
 AttemptsLeft = Annotated[int, Meta(ge=0, le=999_999, description="Only jobs with attempts < max_attempts − this.")]
 
 
-class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The root of what a client sends."""
 
 
@@ -35,6 +36,15 @@ class Retry(Asked, frozen=True, kw_only=True):
 
     base: Seconds = 1.0
     cap: Seconds = 3600.0
+
+
+class Retain(Asked, frozen=True, kw_only=True):
+    """Seconds that a job is kept after each way of ending; ``keyed``: well or cancelled, with an idempotency key."""
+
+    completed: Seconds = 86_400.0
+    cancelled: Seconds = 86_400.0
+    failed: Seconds = 2_592_000.0
+    keyed: Seconds = 604_800.0
 
 
 class NewTask(Asked, frozen=True, kw_only=True):
@@ -56,6 +66,8 @@ class NewTask(Asked, frozen=True, kw_only=True):
     retry: Retry | None = None
     timeout_seconds: Seconds | None = None
     lease_seconds: Seconds | None = None
+    retention: Seconds | Retain | None = None
+    trace: dict[str, str] | None = None
 
 
 class NewTasks(Asked, frozen=True, kw_only=True):
@@ -75,13 +87,16 @@ class Claiming(Asked, frozen=True, kw_only=True):
     sort_order: Literal["asc", "desc"] | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_CLAIM)] | None = None
     lease_seconds: Seconds | None = None
-    wait_seconds: Wait = 0.0
+    wait_seconds: Wait | None = None
 
 
 class ClaimingOne(Asked, frozen=True, kw_only=True):
     """A wish to claim just this job."""
 
     worker_id: WorkerId
+    task_types: list[Name] | None = None
+    queues: list[Name] | None = None
+    max_attempts_remaining: AttemptsLeft | None = None
     lease_seconds: Seconds | None = None
 
 
@@ -103,6 +118,8 @@ class Completing(Asked, frozen=True, kw_only=True):
     result: Any = None
     error_message: str | None = None
     error_code: str | None = None
+    error_kind: str | None = None
+    error_traceback: str | None = None
     is_retryable: bool | None = None
     retry_in_seconds: Seconds | None = None
 
@@ -159,6 +176,7 @@ class WorkerBeat(Asked, frozen=True, kw_only=True):
 
     worker_id: WorkerId
     metadata: dict[str, Any] | None = None
+    every_seconds: Seconds | None = None
     claims: Annotated[list[Extending], Meta(max_length=MAX_BATCH)] = []
 
 
@@ -168,8 +186,66 @@ class WorkerShutdown(Asked, frozen=True, kw_only=True):
     claims: Annotated[list[Held], Meta(max_length=MAX_BATCH)] = []
 
 
-class Nothing(Asked, frozen=True, kw_only=True):
-    """An empty object, or no body at all."""
+class Operating(Asked, frozen=True, kw_only=True):
+    """Who does it, for the log: an admin may say so; for others it follows the name of their key."""
+
+    by: Actor | None = None
+
+
+class Cancelling(Operating, frozen=True, kw_only=True):
+    """Jobs to be stopped."""
+
+    ids: Annotated[list[JobId], Meta(max_length=MAX_BATCH)]
+
+
+class TaskFilter(Asked, frozen=True, kw_only=True):
+    """Which jobs are meant; ``failed`` ones, unless a status is named."""
+
+    status: list[Status] = []
+    task_type: str | None = None
+    queue: str | None = None
+    worker_id: str | None = None
+    batch_id: str | None = None
+    tag: str | None = None
+    q: str | None = None
+    priority_min: int | None = None
+    priority_max: int | None = None
+
+
+class Changing(Operating, frozen=True, kw_only=True):
+    """Finished jobs that are to run again, or to go: those named, or those that match. ``dry_run`` only counts."""
+
+    ids: Annotated[list[JobId], Meta(max_length=MAX_BATCH)] | None = None
+    filter: TaskFilter | None = None
+    dry_run: bool = False
+
+
+class Putting(Asked, frozen=True, kw_only=True):
+    """A document to be kept; without a value it is removed. ``expect``: only if its version is this one."""
+
+    name: str
+    value: Annotated[bytes, Meta(description="In base64.")] | None = None
+    expect: Annotated[int, Meta(ge=0)] | None = None
+    keep_seconds: Seconds | None = None
+
+
+class DocumentQuery(Asked, frozen=True, kw_only=True):
+    """Which documents to read: one by its name, or all whose name begins so."""
+
+    name: str | None = None
+    prefix: str | None = None
+
+
+class QueueQuery(Asked, frozen=True, kw_only=True):
+    """Of which queue; of all, if none is named."""
+
+    queue: str | None = None
+
+
+class EventQuery(Asked, frozen=True, kw_only=True):
+    """What to follow: the queues, or the job of this id."""
+
+    id: str | None = None
 
 
 class TaskQuery(Asked, frozen=True, kw_only=True):

@@ -37,6 +37,11 @@ async def openapi(call: Call) -> Reply:
     return Reply(call.state.openapi)
 
 
+async def docs(call: Call) -> Reply:
+    """Describe them for people."""
+    return Reply(call.state.docs, media=HTML, headers=HEADERS)
+
+
 async def show_metrics(call: Call) -> Reply:
     """Tell Prometheus."""
     call.caller.need_all_queues()
@@ -53,6 +58,7 @@ ROUTES = (
     Route("GET", "/health", health, "Say that the process is alive.", answers={200: Health}),
     Route("GET", "/ready", ready, "Say whether the store answers.", answers={200: Health}, refuses=(503,)),
     Route("GET", "/openapi.json", openapi, "Describe these calls.", answers={200: dict}),
+    Route("GET", "/docs", docs, "Describe these calls for people.", media=HTML),
     Route("GET", "/metrics", show_metrics, "Numbers for Prometheus.", scope="read", media=metrics.MEDIA),
     Route("GET", "/", page, "A page for people.", media=HTML),
 )

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dibs.domain.errors import Problem
-from dibs.domain.job import Status, Terms
+from dibs.domain.job import Retention, Status, Terms
 from dibs.domain.newjob import NewJob
 from dibs.domain.retry import Backoff
 from dibs.server.problems import Misfit
 from dibs.server.route import Call, Reply, Route
-from dibs.wire.answered import Enqueued, EnqueuedMany, Task, task_of
-from dibs.wire.asked import NewTask, NewTasks
+from dibs.wire.answered import Enqueued, EnqueuedMany, Task
+from dibs.wire.asked import NewTask, NewTasks, Retain
+from dibs.wire.show import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +80,15 @@ def _new_job(task: NewTask) -> NewJob:
         unique_key=task.unique_key,
         batch=task.batch_id,
         tags=task.tags,
+        retention=_kept(task.retention),
+        trace=task.trace,
     )
+
+
+def _kept(asked: float | Retain | None) -> Retention | float | None:
+    if not isinstance(asked, Retain):
+        return asked
+    return Retention(completed=asked.completed, cancelled=asked.cancelled, failed=asked.failed, keyed=asked.keyed)
 
 
 def _shown(caller: Caller, job: Job) -> Job:
@@ -137,5 +146,6 @@ ROUTES = (
         bodies=(NewTask, NewTasks),
         answers={201: Enqueued | EnqueuedMany, 200: Enqueued | EnqueuedMany},
         refuses=(413, 422),
+        headers={"Idempotency-Key": "Of one job: the same as its field idempotency_key. With or without quotes."},
     ),
 )

@@ -17,16 +17,7 @@ from dibs.server.problems import Misfit
 from dibs.server.route import Call, Reply, Route
 from dibs.server.routes.claim import ask_of
 from dibs.store import Written
-from dibs.wire.answered import (
-    ExtendedMany,
-    ExtendOutcome,
-    Kept,
-    Settled,
-    SettledMany,
-    SettleOutcome,
-    Task,
-    task_of,
-)
+from dibs.wire.answered import ExtendedMany, ExtendOutcome, Kept, Settled, SettledMany, SettleOutcome, Task
 from dibs.wire.asked import (
     Beating,
     Completing,
@@ -37,12 +28,13 @@ from dibs.wire.asked import (
     Settling,
     SettlingMany,
 )
+from dibs.wire.show import task_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FAILED = "the worker said that it failed"
-_OF_FAILURE = ("error_message", "error_code", "is_retryable", "retry_in_seconds")
+_OF_FAILURE = ("error_message", "error_code", "error_kind", "error_traceback", "is_retryable", "retry_in_seconds")
 _MESSAGES = {
     Status.COMPLETED: "Task completed",
     Status.FAILED: "Task failed for good",
@@ -75,6 +67,7 @@ async def _settle(call: Call, ending: Ending) -> Reply:
         call.caller.own(await call.broker.get(id), id)
     [written] = await call.broker.settle([ending])
     call.state.metrics.settled([written.outcome])
+    call.state.metrics.retried(_will_retry(ending, written))
     if written.outcome is Outcome.MISSING:
         raise NotFound(f"there is no job {id!r}")
     if written.outcome is Outcome.LOST:
@@ -84,7 +77,7 @@ async def _settle(call: Call, ending: Ending) -> Reply:
         Settled(
             task=await _read(call, id),
             outcome="applied" if written.outcome is Outcome.APPLIED else "repeated",
-            will_retry=ending.verb == "fail" and written.will_retry,
+            will_retry=_will_retry(ending, written),
             message=message,
         )
     )
@@ -138,19 +131,26 @@ async def settle(call: Call) -> Reply:
     answers = [next(written) if ending.ref.id in own else Written(Outcome.MISSING, None) for ending in endings]
     call.state.metrics.settled(answer.outcome for answer in answers)
     outcomes = [_outcome(*pair) for pair in zip(endings, answers, strict=True)]
+    call.state.metrics.retried(sum(outcome.will_retry for outcome in outcomes))
     if ask is None:
         return Reply(SettledMany(outcomes=outcomes))
     jobs = await polling.claim(call, ask)
     return Reply(SettledMany(outcomes=outcomes, tasks=[task_of(job, token=True) for job in jobs]))
 
 
+_DONE = {Outcome.APPLIED: "applied", Outcome.REPEATED: "repeated"}
+
+
+def _will_retry(ending: Ending, written: Written) -> bool:
+    return ending.verb == "fail" and written.outcome in _DONE and written.will_retry
+
+
 def _outcome(ending: Ending, written: Written) -> SettleOutcome:
-    known = {Outcome.APPLIED: "applied", Outcome.REPEATED: "repeated"}
     return SettleOutcome(
         id=ending.ref.id,
-        outcome=known.get(written.outcome, "lost"),  # type: ignore[arg-type]
+        outcome=_DONE.get(written.outcome, "lost"),  # type: ignore[arg-type]
         status=written.status,
-        will_retry=ending.verb == "fail" and written.outcome in known and written.will_retry,
+        will_retry=_will_retry(ending, written),
     )
 
 
@@ -219,7 +219,8 @@ def _ending(ref: Ref, asked: Completing, where: str = "") -> Ending:
     delay = asked.retry_in_seconds
     if delay is not None and (problems := check_duration(where + "retry_in_seconds", delay, least=0)):
         raise Misfit(problems)
-    error = Error(asked.error_message or _FAILED, code=asked.error_code)
+    kind = asked.error_kind or "error"
+    error = Error(asked.error_message or _FAILED, kind, asked.error_code, asked.error_traceback)
     retryable = asked.is_retryable is not False
     return Ending(ref, "fail", failure=Failure(error, retryable, None if delay is None else micros(delay)))
 

@@ -6,8 +6,9 @@ from dibs.broker.protocol import BEAT_EVERY
 from dibs.domain.job import Outcome
 from dibs.server.route import Call, Reply, Route
 from dibs.server.routes.settle import extension_of, own_ids, ref_of
-from dibs.wire.answered import Beaten, Shutdown, Workers, worker_of
+from dibs.wire.answered import Beaten, Shutdown, Workers
 from dibs.wire.asked import WorkerBeat, WorkerShutdown
+from dibs.wire.show import worker_of
 
 
 async def heartbeat(call: Call) -> Reply:
@@ -15,7 +16,10 @@ async def heartbeat(call: Call) -> Reply:
     asked: WorkerBeat = call.body
     own = await own_ids(call, asked.claims)
     mine = [item for item in asked.claims if item.id in own]
-    kept = await call.broker.beat(asked.worker_id, [extension_of(item) for item in mine], metadata=asked.metadata)
+    every = BEAT_EVERY if asked.every_seconds is None else asked.every_seconds
+    kept = await call.broker.beat(
+        asked.worker_id, [extension_of(item) for item in mine], metadata=asked.metadata, every=every
+    )
     call.state.metrics.extended(kept)
     outcomes = dict(zip([item.id for item in mine], kept, strict=True))
     return Reply(
@@ -26,7 +30,7 @@ async def heartbeat(call: Call) -> Reply:
                 for item in asked.claims
                 if outcomes.get(item.id, Outcome.LOST) not in {Outcome.APPLIED, Outcome.BUSY}
             ],
-            next_heartbeat_in=BEAT_EVERY,
+            next_heartbeat_in=every,
         )
     )
 

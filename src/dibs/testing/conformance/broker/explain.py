@@ -38,6 +38,21 @@ class ExplainSuite(Suite):
 
         assert await why(broker, job.id, "resize", "images", "7.0 s") == "ready"
 
+    async def test_explain_says_whether_a_worker_takes_it(self, broker: Broker, clock: FakeClock) -> None:
+        job = await enqueue(broker, "resize", queue="images")
+        assert await why(broker, job.id, "no worker is known that takes it") == "ready"
+        await broker.beat("other-task", metadata={"tasks": ["mail"], "queues": None})
+        await broker.beat("other-queue", metadata={"tasks": ["resize"], "queues": ["default"]})
+        await why(broker, job.id, "no worker is known that takes it")
+        await broker.beat("says-nothing", metadata={"tasks": "all", "queues": 5})
+        await why(broker, job.id, "says-nothing")
+        await broker.beat("resizer", metadata={"tasks": ["mail", "resize"], "queues": ["images"]})
+        await why(broker, job.id, "resizer", "says-nothing")
+
+        await broker.retire("says-nothing")
+        clock.advance(31)
+        await why(broker, job.id, "no worker is known that takes it")  # nor do the stale
+
     async def test_explain_a_job_for_later(self, broker: Broker) -> None:
         job = await enqueue(broker, delay=90)
 
