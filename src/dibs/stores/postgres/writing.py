@@ -29,9 +29,12 @@ _EXTEND = statement("extend")
 COMPLETED = Written(Outcome.APPLIED, Status.COMPLETED)
 
 
-async def write(turn: Turn, writes: Sequence[Write]) -> list[Written]:
-    """Apply each write that still holds. No job is named twice: the caller sees to that."""
-    done = await complete(turn, writes)
+async def write(turn: Turn, writes: Sequence[Write], done: set[str]) -> list[Written]:
+    """Apply each write that still holds. No job is named twice: the caller sees to that.
+
+    ``done`` are those that were completed, and committed, by a try whose rest has failed: they are not asked for again.
+    """
+    done.update(await complete(turn, [write for write in writes if write.id not in done]))
     if len(done) == len(writes):
         return [COMPLETED] * len(writes)
     rest = iter(await _Writing(turn).write([write for write in writes if write.id not in done]))
