@@ -2,7 +2,8 @@
 -- Race: taken over, cancelled or settled meanwhile; then fence, token or status differs, the row is left as it is, and
 --   writing.py judges it like any other, as it does a job that is not kept. A row that another transaction holds is
 --   skipped, so no one waits here while holding something.
--- Index: dibs_name_pkey, primary key. (|| '' hides the status from the planner: it would walk all claims.) Order: none.
+-- Index: dibs_name_pkey, primary key. (|| '' hides the status from the planner: it would walk all claims. LATERAL leaves it
+--   no choice: on a table that is empty, or was when this was planned, it might begin with all jobs.) Order: none.
 -- Log: the row itself tells of its claim and of its end (untold), until something else happens to it.
 WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
@@ -10,9 +11,12 @@ WITH moment AS MATERIALIZED (
 ), held AS MATERIALIZED (
   SELECT job.seq, asked.result
   FROM unnest($2::text[], $3::bigint[], $4::text[], $5::bytea[]) AS asked (id, fence, token, result)
-  JOIN dibs_name AS name ON name.id = asked.id JOIN dibs_job AS job ON job.seq = name.job
-  WHERE job.status || '' = 'claimed' AND job.fence = asked.fence AND job.token = asked.token AND job.kept > 0
-  FOR UPDATE OF job SKIP LOCKED
+  JOIN dibs_name AS name ON name.id = asked.id CROSS JOIN LATERAL (
+    SELECT job.seq FROM dibs_job AS job
+    WHERE job.seq = name.job
+      AND job.status || '' = 'claimed' AND job.fence = asked.fence AND job.token = asked.token AND job.kept > 0
+    FOR UPDATE SKIP LOCKED
+  ) AS job
 ), ended AS (
   UPDATE dibs_job AS job SET
     status = 'completed', attempts = job.attempts + 1, events = job.events + 1, settled_as = 'completed', error = NULL,

@@ -1,7 +1,8 @@
 -- extend.sql: longer leases, and how far the work has come, for those of these claims that are current.
 -- Race: a claim that was just taken over: compared under the row's lock. A row that another transaction holds is skipped and
 --   told apart, unless what is committed says already that the claim is lost.
--- Index: dibs_name_pkey, primary key. (|| '' hides the status from the planner: it would walk all claims.)
+-- Index: dibs_name_pkey, primary key. (|| '' hides the status from the planner: it would walk all claims. LATERAL leaves it
+--   no choice: on a table that is empty, or was when this was planned, it might begin with all jobs.)
 -- Order: told by place.
 WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
@@ -11,9 +12,11 @@ WITH moment AS MATERIALIZED (
     AS asked (id, fence, token, progress, note, place)
 ), held AS MATERIALIZED (
   SELECT job.seq, asked.place, asked.progress, asked.note
-  FROM asked JOIN dibs_name AS name ON name.id = asked.id JOIN dibs_job AS job ON job.seq = name.job
-  WHERE job.status || '' = 'claimed' AND job.fence = asked.fence AND job.token = asked.token
-  FOR UPDATE OF job SKIP LOCKED
+  FROM asked JOIN dibs_name AS name ON name.id = asked.id CROSS JOIN LATERAL (
+    SELECT job.seq FROM dibs_job AS job
+    WHERE job.seq = name.job AND job.status || '' = 'claimed' AND job.fence = asked.fence AND job.token = asked.token
+    FOR UPDATE SKIP LOCKED
+  ) AS job
 ), extended AS (
   UPDATE dibs_job AS job SET
     lease_expires = greatest(job.lease_expires, greatest(moment.now, job.updated) + job.claim_lease),
@@ -28,6 +31,9 @@ WITH moment AS MATERIALIZED (
 SELECT extended.place, 'applied', kept.at FROM extended LEFT JOIN kept ON true
 UNION ALL
 SELECT asked.place, 'busy', NULL
-FROM asked JOIN dibs_name AS name ON name.id = asked.id JOIN dibs_job AS job ON job.seq = name.job
-WHERE job.status || '' = 'claimed' AND job.fence = asked.fence AND job.token = asked.token
-  AND NOT EXISTS (SELECT FROM extended WHERE extended.place = asked.place)
+FROM asked JOIN dibs_name AS name ON name.id = asked.id CROSS JOIN LATERAL (
+  SELECT FROM dibs_job AS job
+  WHERE job.seq = name.job AND job.status || '' = 'claimed' AND job.fence = asked.fence AND job.token = asked.token
+  OFFSET 0
+) AS job
+WHERE NOT EXISTS (SELECT FROM extended WHERE extended.place = asked.place)
