@@ -21,6 +21,7 @@ from dibs.testing.conformance.builders import (
     ids,
     new_job,
     new_jobs,
+    one,
     read,
     settle,
 )
@@ -159,6 +160,21 @@ async def test_one_call_notices_for_all_connections(store: ServerStore, proxy: P
     began = time.monotonic()
     assert len(await claim(store)) == 5
     assert time.monotonic() - began < LIMIT
+
+
+async def test_who_waits_hears_again_once_a_call_has_noticed(
+    store: ServerStore, other: ServerStore, proxy: Proxy
+) -> None:
+    """The listener's own connection is as dead as the others, and would be believed for longer."""
+    waiting = asyncio.ensure_future(store.wait(one(), 30))
+    await asyncio.sleep(0.5)  # it listens, has looked, and trusts in what it saw for five seconds
+    proxy.silence()
+    proxy.pass_on()
+    await fails_within(claim(store), LIMIT + SLACK)
+    await enqueue(other, new_job())
+    began = time.monotonic()
+    await waiting
+    assert time.monotonic() - began < 2.5
 
 
 async def test_a_transaction_whose_client_was_lost_is_ended_by_the_server(

@@ -11,7 +11,7 @@ from dibs.clock import Clock
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome, Status
 from dibs.stores.redis import RedisStore
-from dibs.testing.conformance.builders import claim, completed, enqueue, enqueue_and_claim, ids, new_job, read, settle
+from dibs.testing.conformance.builders import claim, completed, enqueue, enqueue_and_claim, ids, new_job, one, read, settle
 from tests.servers.proxy import Proxy
 
 
@@ -77,6 +77,22 @@ async def test_one_call_notices_for_all_connections(far: RedisStore, proxy: Prox
     began = time.monotonic()
     assert await claim(far) == []
     assert time.monotonic() - began < 0.9
+
+
+async def test_who_waits_hears_again_once_a_call_has_noticed(far: RedisStore, url: str, proxy: Proxy) -> None:
+    """The listener's own connection is as dead as the others, and would be believed for longer."""
+    other = RedisStore(url, Clock())
+    waiting = asyncio.ensure_future(far.wait(one(), 30))
+    await asyncio.sleep(0.5)  # it listens, has looked, and trusts in what it saw for five seconds
+    await asyncio.to_thread(proxy.silence)
+    await asyncio.to_thread(proxy.pass_on)
+    with pytest.raises(StoreUnavailable, match="in time"):
+        await claim(far)
+    await enqueue(other, new_job())
+    began = time.monotonic()
+    await waiting
+    assert time.monotonic() - began < 2.5
+    await other.close()
 
 
 async def test_every_connection_is_reset_and_work_goes_on(far: RedisStore, proxy: Proxy) -> None:

@@ -153,9 +153,9 @@ async def test_a_listener_that_hears_nothing_any_more_is_noticed(url: str, own: 
         await until_listening(own)
         await asyncio.to_thread(proxy.silence)
         await asyncio.to_thread(proxy.pass_on)
-        with pytest.raises(StoreUnavailable):  # so are the connections of the pool
-            await here.now()
         await until_listening(own, 2)  # the server still believes in the first
+        with pytest.raises(StoreUnavailable):  # the connections of the pool are as dead
+            await here.now()
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         waiting = asyncio.ensure_future(here.wait(one(), 60))

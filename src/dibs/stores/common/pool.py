@@ -35,8 +35,10 @@ L = TypeVar("L", bound=Link)
 class Pool(Generic[L]):
     """The connections of one event loop."""
 
-    def __init__(self, connect: Callable[[], Awaitable[L]], most: int) -> None:
-        self._connect, self._most = connect, most
+    def __init__(
+        self, connect: Callable[[], Awaitable[L]], most: int, broken: Callable[[], None] = lambda: None
+    ) -> None:
+        self._connect, self._most, self._broken = connect, most, broken
         self._free: list[L] = []
         self._used: set[L] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -53,6 +55,7 @@ class Pool(Generic[L]):
             if not link.is_sound(error):
                 link.terminate()
                 self._drop_free()
+                self._broken()
             raise
         except BaseException:
             # Race: a query that was cancelled. Its rows would be read by whoever comes next

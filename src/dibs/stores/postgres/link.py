@@ -18,6 +18,8 @@ from dibs.stores.common.pool import Pool
 from dibs.stores.postgres.errors import BROKEN, FAILURES, translate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dibs.stores.postgres.address import Address
 
 # Plans are fixed, whatever the statistics say or do not say yet: a claim walks an index in its order, and joins by key.
@@ -87,9 +89,9 @@ def _drop(task: asyncio.Task[Link]) -> None:
         task.result().terminate()
 
 
-def pool(address: Address) -> Pool[Link]:
+def pool(address: Address, broken: Callable[[], None] = lambda: None) -> Pool[Link]:
     """Make what keeps the connections of one event loop."""
-    return Pool(lambda: connect(address), address.pool)
+    return Pool(lambda: connect(address), address.pool, broken)
 
 
 def _settings(address: Address) -> dict[str, str]:

@@ -50,7 +50,7 @@ class Site(Resident):
     def __init__(self, address: Address, time: Time, waiting: Waiting, herald: Herald) -> None:
         super().__init__()
         self.address = address
-        self.pool = pool(address)
+        self.pool = pool(address, self._deafen)
         self.channel = ""  # as long as the schema has not been looked at
         self._time, self._waiting, self._herald = time, waiting, herald
         self._listener: Listener | None = None
@@ -89,6 +89,11 @@ class Site(Resident):
             raise translate(error, self.address.name) from error
 
     # Hints
+
+    def _deafen(self) -> None:
+        """Listen anew: what has broken a connection may have left the listener's open, and dead."""
+        if self._listener is not None:
+            self._listener.terminate()
 
     def _hear(self, payload: str) -> None:
         elsewhere, names = self._herald.read(payload)

@@ -37,7 +37,7 @@ class Site(Resident):
     ) -> None:
         super().__init__()
         self.address, self.shard = address, shard
-        self.pool: Pool[Link] = Pool(lambda: Link.connect(address), address.pool)
+        self.pool: Pool[Link] = Pool(lambda: Link.connect(address), address.pool, self._deafen)
         self._told = told
         self._heads: dict[str, tuple[Any, ...]] = {}
         self._hints = Hints(herald, waiting, lambda payload: self.command(b"SPUBLISH", shard.key("news"), payload))
@@ -95,6 +95,10 @@ class Site(Resident):
     async def announce(self, news: Iterable[Name] | None, run: Callable[[str], Awaitable[T]]) -> T:
         """Run what makes jobs pending, and tell of it: here, and in other processes."""
         return await self._hints.announce(news, run)
+
+    def _deafen(self) -> None:
+        """Listen anew: what has broken a connection may have left the listener's open, and dead."""
+        self._listener.terminate_link()
 
     def listening(self) -> bool:
         """Say whether hints of other processes are heard on this loop, and see to it."""

@@ -22,7 +22,7 @@ _WORST = tuple(Level)
 
 async def examine(address: Address, clock: Clock) -> list[Finding]:
     """Look at everything, as far as one can get."""
-    nodes = Nodes(address, lambda: None)
+    nodes = Nodes(address)
     try:
         masters = await nodes.masters()
         found = await _cluster(nodes, masters[0])

@@ -30,8 +30,13 @@ _PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2)  # before it is tried again; the last one
 class Nodes:
     """What one event loop knows of a cluster. It may be out of date: the nodes themselves say so."""
 
-    def __init__(self, address: Address, changed: Callable[[], None]) -> None:
-        self._address, self._changed = address, changed
+    def __init__(
+        self,
+        address: Address,
+        changed: Callable[[], None] = lambda: None,
+        broken: Callable[[Node], None] = lambda _: None,
+    ) -> None:
+        self._address, self._changed, self._broken = address, changed, broken
         self._seeds: list[Node] = [(address.host, address.port), *address.others]
         self._pools: dict[Node, Pool[Link]] = {}
         self._starts: list[int] = []
@@ -90,7 +95,9 @@ class Nodes:
         pool = self._pools.get(node)
         if pool is None:
             address = self.address_of(node)
-            pool = self._pools[node] = Pool(lambda: Link.connect(address), address.pool)
+            pool = self._pools[node] = Pool(
+                lambda: Link.connect(address), address.pool, lambda: self._broken(node)
+            )
         return pool
 
     def address_of(self, node: Node) -> Address:

@@ -36,7 +36,7 @@ class Site(Resident):
     def __init__(self, address: Address, told: Callable[[], int | None], waiting: Waiting, herald: Herald) -> None:
         super().__init__()
         self.told = told
-        self.nodes = Nodes(address, self._moved)
+        self.nodes = Nodes(address, self._moved, self._deafen)
         self.parts = [ShardPart(self, shard, place) for place, shard in enumerate(shards(address.prefix))]
         self.owners = Owners(self.parts)
         self.places = Places(self.parts, self.owners)
@@ -95,6 +95,11 @@ class Site(Resident):
         for listener in listeners.values():
             listener.terminate()
         self.hints.hear(None)
+
+    def _deafen(self, node: Node) -> None:
+        """Listen there anew: what has broken a connection may have left the listener's open, and dead."""
+        if node in self._listeners:
+            self._listeners[node].terminate_link()
 
     # The end
 

@@ -52,7 +52,7 @@ _SPREAD = script("spread")
 _PATIENCE = 10.0  # seconds that an enqueue is tried that others were faster with
 _PAUSE = 0.02
 _SPREAD_SECONDS = 5.0  # how long it is believed over how many shards queues are spread
-_MISSING, _AWAY = Written(Outcome.MISSING, None), Written(Outcome.BUSY, None)
+_MISSING = Written(Outcome.MISSING, None)
 
 
 def from_url(url: str, clock: Clock) -> ClusterStore:
@@ -158,8 +158,9 @@ class ClusterStore:
         places = self._sites.here().places
         ids = [write.id for write in writes]
 
+        # Who does not answer may have done it, so that is told: "busy" would say that nothing has changed.
         async def ask(some: list[Write]) -> list[Written]:
-            return await places.each(some, [write.id for write in some], writing.write, missing=_MISSING, away=_AWAY)
+            return await places.each(some, [write.id for write in some], writing.write, missing=_MISSING)
 
         answers = await until_free(writes, ids, ask, is_busy)
         places.forget(id for id, answer in zip(ids, answers, strict=True) if not is_busy(answer))
