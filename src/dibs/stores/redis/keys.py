@@ -13,6 +13,7 @@ KINDS = {
     "state": "hash: seq -> what does; nothing for a job that was never claimed nor cancelled",
     "order": "sorted set by bytes: seq",
     "pending": "sorted set by bytes: queue, task, rank, due, seq, attempts left",
+    "staged": "sorted set: first and last seq of a large group that is not whole yet, by when it was begun",
     "leases": "sorted set: seq and queue by the end of the lease",
     "done": "sorted set by bytes: queue, state, when it may go, seq",
     "index": "sorted set by bytes: batch or tag, seq",

@@ -54,6 +54,6 @@ class Part(Protocol):
         """Reserve the unique keys of jobs that are about to begin again."""
         ...
 
-    async def leave(self, jobs: Sequence[Job]) -> Callable[[Sequence[Job]], Awaitable[None]]:
-        """Prepare for these to go; give what is to be told which of them went."""
+    async def leave(self, jobs: Sequence[Job]) -> Callable[[Sequence[Job]], Awaitable[None]] | None:
+        """Prepare for these to go; give what is to be told which of them went, if anyone is."""
         ...

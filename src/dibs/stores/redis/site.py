@@ -85,10 +85,8 @@ class Site(Resident):
         del jobs
         return Taken()
 
-    async def leave(self, jobs: Sequence[Job]) -> Callable[[Sequence[Job]], Awaitable[None]]:
+    async def leave(self, jobs: Sequence[Job]) -> None:
         """Leave it to the script that removes them."""
-        del jobs
-        return _nothing
 
     # Hints
 
@@ -119,7 +117,3 @@ class Site(Resident):
         self._hints.terminate()
         self._listener.terminate()
         self.pool.terminate()
-
-
-async def _nothing(gone: Sequence[Job]) -> None:
-    del gone

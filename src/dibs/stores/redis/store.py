@@ -15,7 +15,7 @@ from dibs.stores.common.herald import Herald
 from dibs.stores.common.leases import NoneLate
 from dibs.stores.common.naming import Overtaken, is_plain
 from dibs.stores.common.sites import Sites
-from dibs.stores.common.waiting import Pace, Waiting
+from dibs.stores.common.waiting import Waiting
 from dibs.stores.redis import (
     address,
     claiming,
@@ -27,10 +27,11 @@ from dibs.stores.redis import (
     reading,
     registry,
     removing,
+    staging,
     writing,
 )
 from dibs.stores.redis.site import Site
-from dibs.stores.redis.wake import DEAF, LISTENING
+from dibs.stores.redis.wake import pace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,13 +153,14 @@ class RedisStore:
         site = self._sites.here()
         pruned = await removing.prune(site, limit)
         await removing.sweep(site)
+        await staging.sweep(site)
         return pruned
 
     async def wait(self, request: ClaimRequest, timeout: float) -> None:
         """Return soon after a job has come: at once from this process, within some milliseconds from another."""
         site = self._sites.here()
         names = [*claiming.names(request.queues), *claiming.names(request.tasks)]
-        await self._waiting.wait(request, timeout, lambda: reading.peek(site, request, names), lambda: _pace(site))
+        await self._waiting.wait(request, timeout, lambda: reading.peek(site, request, names), lambda: pace(site))
 
     # Reading
 
@@ -199,10 +201,6 @@ class RedisStore:
 
     async def examine(self) -> list[Finding]:
         return await examining.examine(self._address, [self._shard], self._clock)
-
-
-async def _pace(site: Site) -> Pace:
-    return LISTENING if site.listening() else DEAF
 
 
 def refuse(connection: Any) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dibs.domain.errors import DibsError
 from dibs.stores.common.waiting import Pace
@@ -26,6 +26,20 @@ LISTENING = Pace(trust=5.0, poll=5.0)
 
 DEAF = Pace(trust=0.9, poll=1.0)
 """While there is none. All who want the same look together."""
+
+
+class Listening(Protocol):
+    """One who listens, or tries to."""
+
+    def listening(self) -> bool:
+        """Say whether hints are heard."""
+        ...
+
+
+async def pace(site: Listening) -> Pace:
+    """Believe what was seen while news would be heard."""
+    return LISTENING if site.listening() else DEAF
+
 
 _PING_SECONDS = 5.0  # how long a listener's silence is believed
 _PONG_SECONDS = 3.0

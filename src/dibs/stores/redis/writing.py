@@ -117,8 +117,9 @@ async def _put_down(site: Part, court: Court, decided: list[tuple[int, Held]], a
     }
     if leave is not None:
         await leave([job for job in leaving if job.id in done])
-    if taken.give_back is not None:
-        await taken.give_back([job for job in begun if job.id not in done])
+    left = [job for job in begun if job.id not in done]
+    if left and taken.give_back is not None:
+        await taken.give_back(left)
 
 
 def _unless_refused(taken: Taken, decided: list[tuple[int, Held]], answers: list[Written]) -> list[tuple[int, Held]]:
@@ -178,7 +179,8 @@ async def remove(site: Part, now: int, found: Sequence[reading.Found], events: S
         words += _words(entry)
     leave = await site.leave(jobs)
     gone = [job for job, done in zip(jobs, await site.run(_WRITE, *words), strict=True) if done]
-    await leave(gone)
+    if leave is not None:
+        await leave(gone)
     return len(gone)
 
 

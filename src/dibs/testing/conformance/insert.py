@@ -100,6 +100,54 @@ class InsertSuite(Suite):
         assert ids(jobs) == ids(drafts)
         assert (await store.counts()).pending == 1000
 
+    async def test_insert_of_a_thousand_keeps_every_field(self, store: Store, clock: FakeClock) -> None:
+        drafts = [
+            new_job(
+                f"job-{n}",
+                task=f"t{n // 400}",
+                params=b'"%d"' % n + b" " * (n % 7 * 500),
+                delay=n % 3,
+                tags=(f"tag-{n % 4}",),
+                batch_id="all",
+                idempotency_key=f"key-{n}",
+                unique_key=f"unique-{n}",
+            )
+            for n in range(1000)
+        ]
+
+        jobs = await enqueue(store, *drafts)
+
+        assert jobs == [draft.job(clock.now()) for draft in drafts]
+        assert [await read(store, id) for id in ("job-0", "job-299", "job-300", "job-999")] == [
+            jobs[n] for n in (0, 299, 300, 999)
+        ]
+        assert set(ids(await find(store, tag="tag-3", limit=1000))) == {f"job-{n}" for n in range(3, 1000, 4)}
+        assert len(await find(store, batch_id="all", limit=1000)) == 1000
+        assert {job.was_duplicate for job in await enqueue(store, *drafts)} == {True}
+
+    async def test_insert_of_a_thousand_is_refused_whole(self, store: Store) -> None:
+        await enqueue(store, new_job("known", params=b"1"))
+        drafts = [*new_jobs(999, tags=("t",), batch_id="b"), new_job("known", params=b"2")]
+
+        refusal = await refused(store, *drafts)
+
+        assert (refusal.index, refusal.job.id) == (999, "known")
+        assert (await store.counts()).pending == 1
+        assert await store.get(ids(drafts[:3])) == [None] * 3
+        assert await find(store, tag="t") == await find(store, batch_id="b") == []
+        assert ids(await find(store)) == ["known"]
+
+    async def test_insert_of_a_thousand_of_which_some_are_known(self, store: Store) -> None:
+        drafts = [new_job(f"job-{n}", unique_key=f"u{n % 900}") for n in range(1000)]
+        await enqueue(store, *drafts[:400:100])
+
+        jobs = await enqueue(store, *drafts)
+
+        known = {0, 100, 200, 300, *range(900, 1000)}
+        assert [job.was_duplicate for job in jobs] == [n in known for n in range(1000)]
+        assert ids(jobs) == [f"job-{n % 900}" for n in range(1000)]
+        assert (await store.counts()).pending == 900
+
     async def test_insert_answers_each_group_for_itself(self, store: Store) -> None:
         first, second = new_jobs(2), new_jobs(3)
 

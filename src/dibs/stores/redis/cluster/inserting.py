@@ -14,6 +14,7 @@ from dibs.stores.common.naming import Identified, Named, Overtaken
 from dibs.stores.redis import inserting, reading
 from dibs.stores.redis.cluster.owners import names_of
 from dibs.stores.redis.cluster.together import together
+from dibs.stores.redis.wording import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,12 +25,7 @@ if TYPE_CHECKING:
     from dibs.stores.redis.cluster.shards import Spread
     from dibs.stores.redis.part import Part, Pass
 
-_STEP = 300  # jobs made by one script, unless one call wants more of one queue
 _KINDS = {b"i": "id", b"k": "key", b"u": "unique"}
-
-
-class Waits(Overtaken):
-    """Someone is about to make a job with one of these names: look again in a moment."""
 
 
 class Insertion:
@@ -58,10 +54,8 @@ class Insertion:
         drafts = [draft for draft in group if not self._is_made(draft)]
         wanted = self._wanted(drafts)
         met = await self._reserve(drafts, wanted, shown)
+        free = [one for one in met if one.job is None]
         try:
-            if any(one.waits for one in met):
-                raise Waits
-            free = [one for one in met if one.job is None]
             if free:
                 await self._owners.take_over(free, wanted, shown, b"i")
         except Overtaken:
@@ -126,8 +120,8 @@ class Insertion:
 
     async def _make_in(self, shard: int, drafts: list[Draft], shown: Pass) -> None:
         part = self._parts[shard]
-        for at in range(0, len(drafts), _STEP):
-            some = drafts[at : at + _STEP]
+        for at in range(0, len(drafts), STEP):
+            some = drafts[at : at + STEP]
             try:
                 now = await inserting.insert(part, some, shown)
             except inserting.PassVoid:

@@ -172,7 +172,9 @@ class Owners:
         return found
 
     async def take_over(self, met: Sequence[Met], wanted: dict[bytes, tuple[int, str]], shown: Pass, by: bytes) -> None:
-        """Take names whose jobs are not there; ``Overtaken`` if they are by now, or others were faster."""
+        """Take names whose jobs are not there; ``Overtaken`` if they are by now or soon, or others were faster."""
+        if any(one.waits for one in met):
+            raise Overtaken
         voided: dict[int, list[Any]] = {}
         for name, owner, _, made, _ in met:
             if not made:
@@ -205,7 +207,7 @@ class Owners:
             self.forget(shown)  # it may be the pass that was not valid any more
             await self.let_go([by_unique(job.unique_key or "") for job in left if job.id not in refused], shown)
 
-        return Taken(shown, refused, lambda left: give_back(left) if left else _nothing())
+        return Taken(shown, refused, give_back)
 
     async def _take_key(self, shard: int, id: str, name: bytes, shown: Pass) -> str | None:
         """Take one, unless an unfinished job has it; then say which."""
@@ -218,10 +220,9 @@ class Owners:
             [one] = met
             if one.job is not None:
                 return one.job.id
-            if not one.waits:
-                with suppress(Overtaken):
-                    await self.take_over(met, wanted, shown, b"r")
-                    return None
+            with suppress(Overtaken):
+                await self.take_over(met, wanted, shown, b"r")
+                return None
             if time.monotonic() > end:
                 raise StoreUnavailable(f"others were faster to take the unique key {name[1:].decode()!r}, all the time")
             await asyncio.sleep(_PAUSE)
@@ -277,10 +278,6 @@ class Owners:
 
         await together(one(shard, places) for shard, places in by_shard.items())
         return [answers[place] for place in range(len(names))]
-
-
-async def _nothing() -> None:
-    pass
 
 
 def _unfinished(job: Job) -> bool:

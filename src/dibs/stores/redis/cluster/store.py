@@ -17,7 +17,7 @@ from dibs.stores.common.herald import Herald
 from dibs.stores.common.leases import NoneLate
 from dibs.stores.common.naming import Overtaken, is_plain
 from dibs.stores.common.sites import Sites
-from dibs.stores.common.waiting import Pace, Waiting
+from dibs.stores.common.waiting import Waiting
 from dibs.stores.redis import address, counting, inserting, reading, registry, removing, writing
 from dibs.stores.redis.cluster import claiming, examining, looking, pauses
 from dibs.stores.redis.cluster.inserting import Insertion
@@ -26,7 +26,7 @@ from dibs.stores.redis.cluster.site import Site
 from dibs.stores.redis.cluster.together import reachable, together
 from dibs.stores.redis.scripts import script
 from dibs.stores.redis.store import refuse
-from dibs.stores.redis.wake import DEAF, LISTENING
+from dibs.stores.redis.wake import pace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +200,7 @@ class ClusterStore:
         """Return soon after a job has come: at once from this process, within some milliseconds from another."""
         site = self._sites.here()
         spread = await self._where(site)
-        await self._waiting.wait(request, timeout, lambda: claiming.peek(site, spread, request), lambda: _pace(site))
+        await self._waiting.wait(request, timeout, lambda: claiming.peek(site, spread, request), lambda: pace(site))
 
     # Reading
 
@@ -246,7 +246,3 @@ class ClusterStore:
 
     async def examine(self) -> list[Finding]:
         return await examining.examine(self._address, self._clock)
-
-
-async def _pace(site: Site) -> Pace:
-    return LISTENING if site.listening() else DEAF

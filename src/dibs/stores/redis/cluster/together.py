@@ -15,11 +15,9 @@ T = TypeVar("T")
 
 async def together(asked: Iterable[Awaitable[T]]) -> list[T]:
     """Wait for all, and only then raise what went wrong: nothing is left on its way."""
-    answers = await asyncio.gather(*asked, return_exceptions=True)
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            raise answer
-    return answers  # type: ignore[return-value]  # none of them is an exception
+    tasks = [asyncio.ensure_future(each) for each in asked]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() for task in tasks]
 
 
 async def reachable(asked: Iterable[Awaitable[T]]) -> list[T | None]:
