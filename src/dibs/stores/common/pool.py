@@ -43,6 +43,7 @@ class Pool(Generic[L]):
         self._used: set[L] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._open = 0
+        self._ended = False
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[L]:
@@ -96,6 +97,8 @@ class Pool(Generic[L]):
             raise
 
     def _release(self, link: L) -> None:
+        if self._ended:  # Race: it was on its way when all were let go (test_what_is_opened_as_a_pool_ends_is_closed)
+            link.terminate()
         if link.is_closed():
             self._open -= 1
         else:
@@ -128,7 +131,8 @@ class Pool(Generic[L]):
         self.terminate()
 
     def terminate(self) -> None:
-        """Cut all, without waiting: also for a loop that has ended."""
+        """Cut all, without waiting: also for a loop that has ended. What is opened later is not kept."""
+        self._ended = True
         for link in [*self._free, *self._used]:
             with suppress(Exception):
                 link.terminate()
