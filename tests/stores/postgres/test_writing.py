@@ -12,12 +12,6 @@ from dibs.domain.job import Outcome
 from dibs.domain.transitions import Write
 from dibs.stores.postgres import PostgresStore, writing
 from dibs.testing.conformance.builders import claim, completed, enqueue, failed, new_jobs, settle
-from tests.servers.databases import empty_postgres
-
-
-@pytest.fixture
-def url() -> str:
-    return empty_postgres()
 
 
 @pytest.mark.parametrize("error", [asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError])
