@@ -158,7 +158,11 @@ class Bell:
         by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         for future, loop in waiting.items():
             by_loop.setdefault(loop, []).append(future)
+        here = asyncio._get_running_loop()  # noqa: SLF001 - none, rather than an error, where there is none
         for loop, futures in by_loop.items():
+            if loop is here:  # another thread's needs to be told through a pipe
+                _wake(futures)
+                continue
             with suppress(RuntimeError):  # the loop was closed; no one waits there any more
                 loop.call_soon_threadsafe(_wake, futures)
 
