@@ -9,10 +9,12 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dibs
-from bench.peers.program import LOOK, Job, Seen, main
+from bench.peers.program import LOOK, Job, Produced, Seen, main, produced
+
+T = TypeVar("T")
 
 CONCURRENCY = 100
 MANY = 1000
@@ -65,6 +67,9 @@ class DibsQueue:
         else:
             self._runner.run(self._app.enqueue_many(several))
 
+    def produce(self, jobs: int) -> list[Produced]:
+        return self._run(produced(jobs, lambda job: self._app.enqueue("noop", job)))
+
     def left(self) -> int:
         return self._app.sync.counts().unfinished
 
@@ -74,11 +79,8 @@ class DibsQueue:
     def follow(self, seen: Seen) -> None:
         self._run(self._follow(seen))
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._runner is None:
-            asyncio.run(work)
-        else:
-            self._runner.run(work)
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run(work) if self._runner is None else self._runner.run(work)
 
     async def _work(self, seen: Seen) -> None:
         self._seen = seen

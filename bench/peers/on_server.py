@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bench.peers.program import LOOK, Job, Seen, url_in
+from bench.peers.program import LOOK, Job, Produced, Seen, produced, url_in
 
 T = TypeVar("T")
 
@@ -66,6 +66,9 @@ class ServerQueue(ABC):
 
     def put_many(self, jobs: list[Job]) -> None:
         self._run(self.add(jobs))
+
+    def produce(self, jobs: int) -> list[Produced]:
+        return self._run(produced(jobs, lambda job: self.add([job])))
 
     def left(self) -> int:
         return self._run(self.count())

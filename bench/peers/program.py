@@ -6,17 +6,19 @@ Jobs are numbered from zero. ``time.monotonic`` is the machine's: all of its pro
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import resource
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 Job = dict[str, Any]
+Produced = tuple[int, float, float]  # number, when it was asked for, when it was acknowledged
 
 BATCH = 1000
 EVERY = 0.05
@@ -71,6 +73,14 @@ class Queue(Protocol):
 
     def follow(self, seen: Seen) -> None:
         """Handle what comes, as soon as it comes, until all that was announced is handled."""
+
+
+@runtime_checkable
+class AsyncQueue(Protocol):
+    """One whose producers are tasks of an event loop."""
+
+    def produce(self, jobs: int) -> list[Produced]:
+        """Enqueue so many, one now and then."""
 
 
 def job(number: int) -> Job:
@@ -148,14 +158,32 @@ def _cpu() -> float:
 
 
 def _produce(queue: Queue, jobs: int) -> None:
-    done: list[tuple[int, float, float]] = []
+    if isinstance(queue, AsyncQueue):
+        _say(jobs=queue.produce(jobs))
+        return
+    done: list[Produced] = []
     for number in range(jobs):
-        # Uneven, so that it does not fall into step with whoever looks at intervals.
-        time.sleep(EVERY * random.uniform(0.5, 1.5))
+        time.sleep(_pause())
         asked = time.monotonic()
         queue.put(job(number))
         done.append((number, asked, time.monotonic()))
     _say(jobs=done)
+
+
+async def produced(jobs: int, put: Callable[[Job], Awaitable[object]]) -> list[Produced]:
+    """Produce on a loop that runs all the time: to start and stop it for each job would take longer than the job."""
+    done: list[Produced] = []
+    for number in range(jobs):
+        await asyncio.sleep(_pause())
+        asked = time.monotonic()
+        await put(job(number))
+        done.append((number, asked, time.monotonic()))
+    return done
+
+
+def _pause() -> float:
+    """Uneven, so that it does not fall into step with whoever looks at intervals."""
+    return EVERY * random.uniform(0.5, 1.5)
 
 
 def _follow(queue: Queue, jobs: int) -> None:
