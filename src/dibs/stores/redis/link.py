@@ -1,25 +1,73 @@
-"""One connection of our own: how it is made, what is sent over it, and when it is of no use any more."""
+"""One connection of our own: how it is made, what is sent over it, and when it is of no use any more.
+
+redis-py connects, and says hello. From then on the connection is read here: its own way of reading passes each answer
+through several coroutines, which for one that comes after a rest costs more than all else.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hiredis import pack_command
+from hiredis import Reader, pack_command
 from redis.asyncio.connection import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import InvalidResponse
 
 from dibs.stores.common.connecting import in_time
 from dibs.stores.redis.errors import FAILURES, is_sound, translate
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from dibs.stores.redis.address import Address
 
 _BYTES_A_SECOND = 2**20  # so much is sent in a second over a slow line
+
+
+class _Wire(asyncio.Protocol):
+    """Reads answers, in order, for one reader at a time."""
+
+    def __init__(self, transport: asyncio.Transport, error: Callable[[str], Exception]) -> None:
+        self.transport = transport
+        self._reader = Reader(protocolError=InvalidResponse, replyError=error)
+        self._answers: deque[Any] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+        self.lost: Exception | None = None
+        transport.set_protocol(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._reader.feed(data)
+            while (answer := self._reader.gets()) is not False:
+                self._answers.append(answer)
+        except InvalidResponse as error:
+            self.lost = error
+            self.transport.abort()
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = self.lost or exc or ConnectionResetError("the server closed the connection")
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def read(self) -> Any:
+        """Give the next answer, however long that takes. Whoever gives up may read on later."""
+        while not self._answers:
+            if self.lost is not None:
+                raise self.lost
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+        answer = self._answers.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 class Link:
@@ -28,6 +76,8 @@ class Link:
     def __init__(self, connection: Connection, timeout: float) -> None:
         self._connection = connection
         self._timeout = timeout
+        writer: Any = connection._writer  # noqa: SLF001 - there is no other way to its transport
+        self._wire = _Wire(writer.transport, connection._parser.parse_error)  # noqa: SLF001
         self._late = self._closed = False
 
     @classmethod
@@ -48,16 +98,15 @@ class Link:
             protocol=2,
             **options,
         )
-        link = cls(connection, address.timeout)
         try:
             connecting: Coroutine[Any, Any, None] = connection.connect()  # type: ignore[no-untyped-call]
             await in_time(connecting, address.timeout, lambda: _close(connection))
         except BaseException as error:
-            link.terminate()
+            _cut(connection)
             if isinstance(error, FAILURES):
                 raise translate(error, address.name) from error
             raise
-        return link
+        return cls(connection, address.timeout)
 
     async def call(self, *words: Any) -> Any:
         """Send a command, and read its answer."""
@@ -66,8 +115,8 @@ class Link:
         # Not asyncio.timeout: it cancels the task, and a batch on its way does not let itself be cancelled.
         late = asyncio.get_running_loop().call_later(seconds, self._give_up)
         try:
-            await self._send(command)
-            return await self._connection.read_response(disable_decoding=True)
+            self._send(command)
+            return await self._wire.read()
         except FAILURES as error:
             if self._late:
                 raise TimeoutError from error
@@ -75,45 +124,42 @@ class Link:
         finally:
             late.cancel()
 
-    async def send(self, *words: Any) -> None:
+    def send(self, *words: Any) -> None:
         """Send a command whose answer is read by someone else."""
-        await self._send(pack_command(words))
+        self._send(pack_command(words))
 
-    async def _send(self, command: bytes) -> None:
-        if self.is_closed():  # the driver would connect anew by itself, and not be what this connection was
+    def _send(self, command: bytes) -> None:
+        if self.is_closed():
             raise ConnectionResetError("the connection was closed")
-        await self._connection.send_packed_command(command, check_health=False)
+        self._wire.transport.write(command)  # all of it: no one is answered before the server has read it
 
     async def receive(self) -> Any:
         """Read what comes next, however long that takes. Whoever gives up may read on later."""
-        # The driver would close the connection of one who gives up
-        # (test_a_listener_that_hears_nothing_any_more_is_noticed).
-        return await self._connection.read_response(disable_decoding=True, disconnect_on_error=False)
+        return await self._wire.read()
 
     def _give_up(self) -> None:
         self._late = True
-        self._abort()
-
-    def _abort(self) -> None:
-        writer = self._connection._writer  # noqa: SLF001 - closing it politely would wait for a silent network
-        if writer is not None:
-            writer.transport.abort()
+        self._wire.transport.abort()  # closing it politely would wait for a silent network
 
     def is_closed(self) -> bool:
-        reader = self._connection._reader  # noqa: SLF001 - it tells no one else that the server has said goodbye
-        return self._closed or reader is None or reader.at_eof() or reader.exception() is not None
+        return self._closed or self._wire.lost is not None or self._wire.transport.is_closing()
 
     def is_sound(self, error: Exception) -> bool:
         return is_sound(error) and not self.is_closed()
 
     def terminate(self) -> None:
         self._closed = True
-        with suppress(RuntimeError):  # the loop was closed, and the connection with it
-            self._abort()
-            _close(self._connection)
+        _cut(self._connection)
 
     async def close(self) -> None:
         self.terminate()
+
+
+def _cut(connection: Connection) -> None:
+    with suppress(RuntimeError):  # the loop was closed, and the connection with it
+        if (writer := connection._writer) is not None:  # noqa: SLF001 - it would wait
+            writer.transport.abort()
+        _close(connection)
 
 
 def _close(connection: Connection) -> None:

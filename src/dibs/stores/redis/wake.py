@@ -87,7 +87,7 @@ class Listener:
     async def _listen_once(self) -> None:
         link = self._link = await Link.connect(self._address)
         for channel in self._channels:  # on a cluster those of one node, each in a slot of its own
-            await link.send(b"SSUBSCRIBE", channel)
+            link.send(b"SSUBSCRIBE", channel)
         async with asyncio.timeout(self._address.timeout):
             for _ in self._channels:
                 await link.receive()
@@ -98,7 +98,7 @@ class Listener:
                 async with asyncio.timeout(_PING_SECONDS):
                     message = await link.receive()
             except TimeoutError:
-                await link.send(b"PING")
+                link.send(b"PING")
                 async with asyncio.timeout(_PONG_SECONDS):
                     message = await link.receive()
             if isinstance(message, list) and message[0] == b"smessage":
