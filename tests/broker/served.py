@@ -48,6 +48,13 @@ class Served:
         made = await keys.create(app.runtime.broker(), self._clock, name="suite", scopes=["admin"], rate=None)
         return made.text
 
+    async def begin_openly(self, url: str) -> None:
+        """Serve another store, with the real clock and without keys, and look after it, as ``dibs serve`` would."""
+        await self.end()
+        app = self._app = App(url)
+        self.api = asgi(app, auth=False)
+        app.runtime.maintain()
+
     async def advance(self, us: int) -> int:
         self._clock.advance(us / 1_000_000)
         return self._clock.now()

@@ -9,14 +9,22 @@ from typing import Any
 import pytest
 
 from dibs import App, Counts, Worker
-from tests.server.process import Serving
+from tests.broker.serving import Process
+
+
+@pytest.fixture(scope="session")
+def process() -> Iterator[Process]:
+    with Process() as process:
+        yield process
 
 
 @pytest.fixture(params=["memory", "sqlite", "served"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "served":
-        with Serving(tmp_path, "--no-auth") as serving:
-            yield serving.url
+        process: Process = request.getfixturevalue("process")
+        process.tell("begin_openly", url=f"sqlite:///{tmp_path / 'jobs.db'}")
+        yield process.url
+        process.tell("end")
     else:
         yield "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
 
