@@ -48,7 +48,6 @@ class Server(uvicorn.Server):
         started: Callable[[], None] = lambda: None,
         *,
         context: ssl.SSLContext | None = None,
-        at_once: int = BACKLOG,
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -62,7 +61,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 timeout_keep_alive=KEEP_ALIVE,
                 timeout_graceful_shutdown=GRACE,
-                backlog=at_once,  # asyncio takes so many connections before it looks at anything else
+                backlog=BACKLOG,
             )
         )
         self.config.load()
@@ -81,8 +80,6 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and say so. Signals are listened to by then: whoever is told may send one."""
         await super().startup(sockets)
-        for listening in sockets or ():
-            listening.listen(BACKLOG)  # asyncio has made it as short as what is taken at once
         self._tell_started()
 
     @contextmanager
@@ -184,7 +181,7 @@ def serve_one(post: processes.Post, seat: processes.Seat) -> None:
         app.runtime.maintain()
         context = None if post.certificate is None else post.certificate.load()
         api = make(app, auth=post.auth, shared=seat.folder)
-        server = Server(api, seat.report, context=context, at_once=1)
+        server = Server(api, seat.report, context=context)
         seat.when_left_alone(lambda: server.handle_exit(signal.SIGTERM, None))
         await server.run_on(post.listening)
 

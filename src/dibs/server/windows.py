@@ -60,7 +60,8 @@ class OwnWindows:
 class SharedWindows:
     """The windows of all processes of a server: a table in a file that each of them maps.
 
-    Race: two processes count at once. They lock the part that the key is in (test_a_rate_holds_across_processes).
+    Race: two processes count at once. They lock the part that the key is in
+    (test_processes_that_count_at_once_miss_nothing).
     The kernel frees such a lock when its holder is killed, as no semaphore would be
     (test_a_process_that_dies_with_the_lock_leaves_it_to_others).
     """
