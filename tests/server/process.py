@@ -14,7 +14,7 @@ from typing import Self
 
 PATIENCE = 30.0
 MAIN = "from dibs.cli import main; main()"
-STARTED = re.compile(r"on (http://\S+:(\d+))")
+STARTED = re.compile(r"on (https?://\S+:(\d+))")
 
 
 class Serving:
