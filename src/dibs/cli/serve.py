@@ -21,6 +21,9 @@ def serve(
     processes: Annotated[int, Parameter(help="How many processes serve; one for each core, at the most.")] = 1,
     certfile: Annotated[str | None, Parameter(help="A certificate in PEM, with those that vouch for it: TLS.")] = None,
     keyfile: Annotated[str | None, Parameter(help="The certificate's key, if it is in a file of its own.")] = None,
+    log_requests: Annotated[
+        bool, Parameter(help="Write each request to stderr, as a line of JSON.", negative=())
+    ] = False,
 ) -> int:
     """Serve the queue over HTTP, until SIGTERM or Ctrl-C.
 
@@ -41,6 +44,7 @@ def serve(
         auth=not no_auth,
         number=processes,
         certificate=certificate_of(certfile, keyfile),
+        log_requests=log_requests,
         terminal=sys.stdout.isatty(),
         say=_say,
     )

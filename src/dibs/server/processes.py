@@ -46,6 +46,7 @@ class Post(NamedTuple):
     listening: socket.socket
     auth: bool
     certificate: Certificate | None
+    log_requests: bool
 
 
 class Seat(NamedTuple):

@@ -18,6 +18,7 @@ from dibs.server import metrics, processes
 from dibs.server.api import make
 from dibs.server.auth import is_loopback
 from dibs.server.firstkey import first_key
+from dibs.server.journal import write_requests
 from dibs.server.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def run(
     auth: bool = True,
     number: int = 1,
     certificate: Certificate | None = None,
+    log_requests: bool = False,
     terminal: bool = False,
     say: Callable[[str], None] = print,
 ) -> None:
@@ -119,10 +121,12 @@ def run(
         scheme, whom = "https" if certificate else "http", "" if auth else ", to anyone on this machine"
         started = partial(say, f"dibs serves {app!r} on {_address(listening, scheme)}{whom}")
         if number == 1:
+            if log_requests:
+                write_requests()
             asyncio.run(_run(app, listening, prepare, auth=auth, context=context, started=started))
         else:
             asyncio.run(_closing(app, prepare()))
-            post = processes.Post(app.url, listening, auth, certificate)
+            post = processes.Post(app.url, listening, auth, certificate, log_requests)
             processes.oversee(serve_one, post, number, app.runtime.clock, started=started)
     say("dibs has stopped")
 
@@ -175,6 +179,8 @@ async def _run(
 def serve_one(post: processes.Post, seat: processes.Seat) -> None:
     """Serve as one of several processes, until told to stop, or until no one is left to tell."""
     metrics.share(seat.folder, seat.place)
+    if post.log_requests:
+        write_requests()
     app = App(post.url)
 
     async def serve() -> None:

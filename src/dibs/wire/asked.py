@@ -45,10 +45,9 @@ Token = Annotated[
 ]
 Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_DURATION})]
 Lease = Annotated[float, Meta(extra_json_schema={"minimum": MIN_LEASE, "maximum": MAX_DURATION})]
-Priority = (
-    Annotated[int, Meta(extra_json_schema={"minimum": MIN_PRIORITY, "maximum": MAX_PRIORITY})]
-    | Annotated[str, Meta(extra_json_schema={"enum": list(PRIORITIES)})]
-)
+Timeout = Annotated[float, Meta(extra_json_schema={"minimum": 0.001, "maximum": MAX_DURATION})]
+Level = Annotated[int, Meta(extra_json_schema={"minimum": MIN_PRIORITY, "maximum": MAX_PRIORITY})]
+Priority = Level | Annotated[str, Meta(extra_json_schema={"enum": list(PRIORITIES)})]
 Attempts = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_ATTEMPTS})]
 Wait = Annotated[float, Meta(ge=0, le=MAX_WAIT)]
 Fraction = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
@@ -93,7 +92,7 @@ class NewTask(Asked, frozen=True, kw_only=True):
     batch_id: Label | None = None
     tags: list[Tag] = []
     retry: Retry | None = None
-    timeout_seconds: Seconds | None = None
+    timeout_seconds: Timeout | None = None
     lease_seconds: Lease | None = None
     retention: Seconds | Retain | None = None
     trace: dict[str, str] | None = None
@@ -231,14 +230,14 @@ class TaskFilter(Asked, frozen=True, kw_only=True):
     """Which jobs are meant; ``failed`` ones, unless a status is named."""
 
     status: list[Status] = []
-    task_type: str | None = None
-    queue: str | None = None
-    worker_id: str | None = None
-    batch_id: str | None = None
-    tag: str | None = None
+    task_type: Name | None = None
+    queue: Name | None = None
+    worker_id: WorkerId | None = None
+    batch_id: Label | None = None
+    tag: Tag | None = None
     q: str | None = None
-    priority_min: int | None = None
-    priority_max: int | None = None
+    priority_min: Level | None = None
+    priority_max: Level | None = None
 
 
 class Changing(Operating, frozen=True, kw_only=True):
@@ -268,27 +267,27 @@ class DocumentQuery(Asked, frozen=True, kw_only=True):
 class QueueQuery(Asked, frozen=True, kw_only=True):
     """Of which queue; of all, if none is named."""
 
-    queue: str | None = None
+    queue: Name | None = None
 
 
 class EventQuery(Asked, frozen=True, kw_only=True):
     """What to follow: the queues, or the job of this id."""
 
-    id: str | None = None
+    id: JobId | None = None
 
 
 class TaskQuery(Asked, frozen=True, kw_only=True):
     """Which jobs to list. ``status`` may be given several times."""
 
     status: list[Status] = []
-    task_type: str | None = None
-    queue: str | None = None
-    worker_id: str | None = None
-    batch_id: str | None = None
-    tag: str | None = None
+    task_type: Name | None = None
+    queue: Name | None = None
+    worker_id: WorkerId | None = None
+    batch_id: Label | None = None
+    tag: Tag | None = None
     q: Annotated[str, Meta(description="A part of the id, or of the params as JSON text.")] | None = None
-    priority_min: int | None = None
-    priority_max: int | None = None
+    priority_min: Level | None = None
+    priority_max: Level | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_LIST)] = MAX_LIST
     cursor: str | None = None
     sort: Literal["-created_at", "created_at"] = "-created_at"
