@@ -278,6 +278,26 @@ def test_a_process_that_dies_is_replaced(two: Serving) -> None:
     assert two.end() == 0
 
 
+def test_a_process_that_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
+    code = """
+from multiprocessing.context import SpawnProcess
+start, tries = SpawnProcess.start, []
+
+def refuse_twice(self):
+    tries.append(self)
+    if 2 <= len(tries) <= 3:
+        raise BlockingIOError(11, "no room")
+    start(self)
+
+SpawnProcess.start = refuse_twice
+from dibs.cli import main
+main()"""
+    with Serving(tmp_path, "--no-auth", "--processes", "2", code=code) as serving:
+        assert len(pids_of(serving)) == 2
+        said = "".join(serving.said)
+    assert re.findall(r"cannot be started: .*no room; it is tried again in ([\d.]+) s", said) == ["0.1", "0.2"]
+
+
 # Counting together
 
 

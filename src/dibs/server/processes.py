@@ -99,6 +99,7 @@ class _Place:
 
     def start(self, work: Work, post: Post, folder: Path, now: float) -> None:
         """Start a process here."""
+        self.began = now
         self.news, speaking = _spawning.Pipe(duplex=False)
         process = _spawning.Process(
             target=work, args=(post, Seat(self.number, folder, speaking)), name=f"dibs-{self.number}", daemon=True
@@ -109,8 +110,8 @@ class _Place:
             process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        speaking.close()
-        self.process, self.began = process, now
+            speaking.close()
+        self.process = process
 
     def bury(self, now: float) -> str:
         """Note that the process has ended, and when the next begins; say how it ended."""
@@ -119,10 +120,14 @@ class _Place:
         code = self.process.exitcode or 0
         self.process.close()
         self.process = None
+        self.pause(now)
+        return f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+
+    def pause(self, now: float) -> None:
+        """Leave the place empty for a while: for ever longer, if no one lasts here."""
         self.hear_no_more()
         self.deaths = 1 if now - self.began >= STEADY else self.deaths + 1
         self.due = now + min(LONGEST_PAUSE, PAUSE * 2.0 ** min(self.deaths - 1, 20))
-        return f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
 
     def hear_no_more(self) -> None:
         if self.news is not None:
@@ -151,7 +156,7 @@ class _Crew:
             now = self._clock.monotonic()
             for place in self._places:
                 if place.process is None and place.due <= now:
-                    place.start(self._work, self._post, self._folder, now)
+                    self._start(place, now)
             ready = wait([told, *self._sentinels(), *self._news()], self._until_due(now))
             if told in ready:
                 told.recv(1)
@@ -175,6 +180,13 @@ class _Crew:
                 logger.warning("process %d did not stop within %g s, and is killed", place.process.pid, GRACE)
                 place.process.kill()
                 place.bury(0.0)
+
+    def _start(self, place: _Place, now: float) -> None:
+        try:
+            place.start(self._work, self._post, self._folder, now)
+        except OSError as error:  # the machine has no room for it just now
+            place.pause(now)
+            logger.warning("a process cannot be started: %s; it is tried again in %.1f s", error, place.due - now)
 
     def _sentinels(self) -> list[int]:
         return [place.process.sentinel for place in self._places if place.process is not None]
