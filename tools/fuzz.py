@@ -10,6 +10,7 @@ described there, and a refusal of them is a 400 that names the field.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import re
@@ -26,8 +27,13 @@ from pathlib import Path
 import schemathesis
 from schemathesis.engine import events, from_schema
 
+from dibs import App
+from dibs.server import keys
+
 # Waiting is not what is tried here: a claim does not wait, and a stream ends after its first event.
 SERVER = """
+import os, sys, threading
+
 import msgspec
 from dibs.server import polling
 from dibs.server.routes import events
@@ -41,11 +47,12 @@ async def at_once(call, ask):
 
 
 polling.claim = at_once
+# Whoever started it holds the other end: when that is killed, this ends too.
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
 from dibs.cli import main
 main()
 """
 PHASES = ("examples", "coverage", "fuzzing", "stateful")
-SCOPES = (None, "produce", "work", "read", "admin")
 COUNTED = re.compile(r'dibs_http_requests_total{[^}]*status="(\d+)"} ([\d.]+)')
 
 
@@ -59,6 +66,7 @@ class Server:
             [sys.executable, "-c", SERVER, "serve", "--port", "0", "--store", self._store],
             cwd=folder,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=(folder / "server.log").open("w"),
             text=True,
@@ -72,15 +80,14 @@ class Server:
             raise SystemExit((folder / "server.log").read_text())
         self.admin = (folder / "dibs-admin.key").read_text().strip()
 
-    def key(self, scope: str | None) -> str | None:
-        if scope is None:
-            return None
-        made = subprocess.run(
-            [sys.executable, "-m", "dibs", "keys", "create", "--name", scope, "--scope", scope, "--rate", "unlimited",
-             "--store", self._store],
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
-        return made.stdout.strip()
+    async def keys(self) -> dict[str | None, str | None]:
+        """Make a key of each scope."""
+        made: dict[str | None, str | None] = {None: None}
+        async with App(self._store) as app:
+            broker, clock = app.runtime.broker(), app.runtime.clock
+            for scope in keys.SCOPES:
+                made[scope] = (await keys.create(broker, clock, name=scope, scopes=[scope], rate=None)).text
+        return made
 
     def answered(self) -> Counter[int]:
         """How many requests were answered, by status."""
@@ -144,10 +151,10 @@ def main() -> int:
         folder = Path(name)
         server = Server(folder)
         try:
-            keys = {scope: server.key(scope) for scope in SCOPES}
+            callers = asyncio.run(server.keys())
             seed = asked.seed
             while not found and server.answered().total() < asked.calls:
-                for scope, key in keys.items():
+                for scope, key in callers.items():
                     before = server.answered()
                     found += fuzz(server.url, key, examples=asked.examples, phases=asked.phases.split(","), seed=seed)
                     calls = server.answered() - before
