@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,6 +30,7 @@ from dibs import (
 )
 from dibs.broker.http import Remote, remote
 from dibs.broker.http.remote import Request
+from tests.server import certificates
 
 COUNTS = {"pending": 1, "scheduled": 0, "claimed": 0, "completed": 0, "failed": 0, "cancelled": 0, "exact": True}
 STATS = json.dumps({"success": True, "queue": None, "counts": COUNTS}).encode()
@@ -315,19 +315,14 @@ def test_the_key_is_not_shown() -> None:
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
     """A key and a certificate for this machine, signed by itself."""
-    command = (
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost"
-    )
-    both = ["-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")]
-    subprocess.run([*command.split(), *both], check=True, capture_output=True)
-    return tmp_path / "cert.pem"
+    return certificates.make(tmp_path).cert
 
 
 @asynccontextmanager
 async def speaking_tls(certificate: Path, *answers: bytes) -> AsyncIterator[tuple[App, Speaker]]:
     speaker = Speaker(*answers)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
+    context.load_cert_chain(certificate, certificate.with_suffix(".key"))
     server = await asyncio.start_server(speaker, "127.0.0.1", 0, ssl=context)
     async with App(f"https://localhost:{server.sockets[0].getsockname()[1]}", api_key="dibs_x_secret") as app:
         yield app, speaker

@@ -14,7 +14,7 @@ from typing import Self
 
 PATIENCE = 30.0
 MAIN = "from dibs.cli import main; main()"
-STARTED = re.compile(r"on (http://\S+:(\d+))")
+STARTED = re.compile(r"on (https?://\S+:(\d+))")
 
 
 class Serving:
@@ -52,7 +52,8 @@ class Serving:
                 break
         else:
             raise AssertionError("".join(self.said))
-        threading.Thread(target=self._read_on, args=(self.process,), daemon=True).start()
+        self._reading = threading.Thread(target=self._read_on, args=(self.process,), daemon=True)
+        self._reading.start()
 
     def _read_on(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -60,10 +61,12 @@ class Serving:
             self.said += lines
 
     def end(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal and wait until the process has ended."""
+        """Send a signal and wait until the process has ended, and what it said was read."""
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(PATIENCE)
+        code = self.process.wait(PATIENCE)
+        self._reading.join(PATIENCE)
+        return code
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)

@@ -18,6 +18,12 @@ def serve(
     port: Annotated[int, Parameter(help="The port; 0 takes any that is free.")] = 8642,
     store: Annotated[str | None, Parameter(help="The store's URL.")] = None,
     no_auth: Annotated[bool, Parameter(help="Ask for no keys; on this machine only.", negative=())] = False,
+    processes: Annotated[int, Parameter(help="How many processes serve; one for each core, at the most.")] = 1,
+    certfile: Annotated[str | None, Parameter(help="A certificate in PEM, with those that vouch for it: TLS.")] = None,
+    keyfile: Annotated[str | None, Parameter(help="The certificate's key, if it is in a file of its own.")] = None,
+    log_requests: Annotated[
+        bool, Parameter(help="Write each request to stderr, as a line of JSON.", negative=())
+    ] = False,
 ) -> int:
     """Serve the queue over HTTP, until SIGTERM or Ctrl-C.
 
@@ -25,12 +31,23 @@ def serve(
     """
     try:
         from dibs.server.serve import run
+        from dibs.server.tls import certificate_of
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("dibs"):
             raise
         print(MISSING, file=sys.stderr)
         return 2
-    run(App(store), host=host, port=port, auth=not no_auth, terminal=sys.stdout.isatty(), say=_say)
+    run(
+        App(store),
+        host=host,
+        port=port,
+        auth=not no_auth,
+        number=processes,
+        certificate=certificate_of(certfile, keyfile),
+        log_requests=log_requests,
+        terminal=sys.stdout.isatty(),
+        say=_say,
+    )
     return 0
 
 

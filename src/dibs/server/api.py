@@ -15,6 +15,8 @@ from dibs.server.routes import ROUTES
 from dibs.server.state import State
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from starlette.types import Receive, Scope, Send
 
     from dibs.app import App
@@ -56,9 +58,9 @@ class _Place(Place):
             await self.app(scope, receive, send)
 
 
-def make(app: App, *, auth: bool) -> Api:
-    """Make the ASGI app."""
-    state = State(app, auth=auth)
+def make(app: App, *, auth: bool, shared: Path | None = None) -> Api:
+    """Make the ASGI app; ``shared``: it is one of several processes, whose counts are in this folder."""
+    state = State(app, auth=auth, shared=shared)
     described = document(ROUTES)
     state.openapi, state.docs = encoder.encode(described), docs(described)
     return Api(state)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dibs.domain.errors import DibsError, StoreUnavailable, Unauthorized
 from dibs.server import streaming
 from dibs.server.auth import ANYONE, check_browser
+from dibs.server.journal import Exchange
 from dibs.server.problems import NoRoute, Unexpected, WrongMethod, problem_of
 from dibs.server.reading import Gone, fit, parse, read_body, read_query
 from dibs.server.route import Call, Reply, encoder
@@ -37,33 +38,33 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         route, state = self._route, self._state
-        extra: Headers = []
-        clock = state.app.runtime.clock
-        began = clock.monotonic()
+        exchange = Exchange(scope, state.app.runtime.clock)
         try:
-            reply = await self._reply(scope, receive, extra)
+            reply = await self._reply(scope, receive, exchange)
         except Gone:
             state.metrics.answered(route.method, route.path, HUNG_UP)
+            exchange.note(route.path, HUNG_UP)
             return
         except DibsError as error:
             reply = refusal(error, route)
         except Exception:
-            logger.exception("%s %s failed", route.method, route.path)
+            logger.exception("%s %s failed, request %s", route.method, route.path, exchange.id)
             reply = refusal(Unexpected())
-        state.metrics.answered(route.method, route.path, reply.status, clock.monotonic() - began)
+        state.metrics.answered(route.method, route.path, reply.status, exchange.seconds)
+        exchange.note(route.path, reply.status)
         if reply.stream is None:
-            await respond(send, reply, extra)
+            await respond(send, reply, exchange.extra)
         elif scope["method"] == "HEAD":  # no one reads what it would say
-            await respond(send, reply._replace(body=b""), extra)
+            await respond(send, reply._replace(body=b""), exchange.extra)
         else:
-            await streaming.respond(state, reply, extra, receive, send)
+            await streaming.respond(state, reply, exchange.extra, receive, send)
 
-    async def _reply(self, scope: Scope, receive: Receive, extra: Headers) -> Reply:
+    async def _reply(self, scope: Scope, receive: Receive, exchange: Exchange) -> Reply:
         route, state = self._route, self._state
         headers = dict(reversed(scope["headers"]))
         caller = ANYONE
         if route.scope is not None:
-            caller = await self._admit(scope, headers, extra)
+            caller = await self._admit(scope, headers, exchange)
         query = None if route.query is None else read_query(scope["query_string"], route.query)
         body = None
         if route.bodies:
@@ -71,15 +72,16 @@ class Endpoint:
             body = fit({} if not data and route.may_be_empty else parse(data, headers), route.bodies)
         return await route.handler(Call(state, caller, scope["path_params"], body, query, headers, receive))
 
-    async def _admit(self, scope: Scope, headers: dict[bytes, bytes], extra: Headers) -> Caller:
+    async def _admit(self, scope: Scope, headers: dict[bytes, bytes], exchange: Exchange) -> Caller:
         """Find out who calls and whether they may, before anything else of the request is read."""
         keyring = self._state.keyring
         if keyring is None:
             check_browser(headers)
             return ANYONE
         caller = await keyring.caller(scope["headers"])
+        exchange.key = caller.id
         spent = self._state.limits.spend(caller)
-        extra += spent.headers
+        exchange.extra += spent.headers
         if spent.refusal is not None:
             raise spent.refusal
         caller.need(self._route.scope or "admin")
@@ -118,13 +120,17 @@ class Refuse:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
             return
+        exchange = Exchange(scope, self._state.app.runtime.clock)
         self._state.metrics.answered("other", "other", 404)
-        await respond(send, refusal(NoRoute()), [])
+        exchange.note("other", 404)
+        await respond(send, refusal(NoRoute()), exchange.extra)
 
     async def wrong_method(self, path: str, scope: Scope, send: Send) -> None:
         """Answer a request with a method that its address does not take."""
+        exchange = Exchange(scope, self._state.app.runtime.clock)
         allowed = ", ".join(sorted(self._methods[path]))
         error = WrongMethod(f"{path} takes {allowed}, not {scope['method'][:20]}")
         reply = refusal(error)._replace(headers=((b"allow", allowed.encode()),))
         self._state.metrics.answered("other", path, reply.status)
-        await respond(send, reply, [])
+        exchange.note(path, reply.status)
+        await respond(send, reply, exchange.extra)

@@ -1,4 +1,4 @@
-"""How many requests a key may send: windows of a minute, each beginning with the first request in it."""
+"""How many requests a key may send a minute, and what it is told of that."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.domain.errors import RateLimited
+from dibs.server.windows import WINDOW
 
 if TYPE_CHECKING:
     from dibs.clock import Clock
     from dibs.server.auth import Caller
-
-WINDOW = 60.0
-"""Seconds."""
+    from dibs.server.windows import Windows
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -37,11 +36,11 @@ class Spent(NamedTuple):
 
 
 class Limits:
-    """Counts the requests of each key, in this process."""
+    """Counts the requests of each key."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, windows: Windows) -> None:
         self._clock = clock
-        self._windows: dict[str, tuple[float, int]] = {}
+        self._windows = windows
 
     def spend(self, caller: Caller) -> Spent:
         """Count one request."""
@@ -49,19 +48,13 @@ class Limits:
         if rate is None:
             return _FREE
         now = self._clock.monotonic()
-        began, count = self._windows.get(caller.id, (now, 0))
-        if now - began >= WINDOW:
-            began, count = now, 0
-        left = math.ceil(began + WINDOW - now)
-        refused = count >= rate
-        if not refused:
-            count += 1
-            self._windows[caller.id] = (began, count)
+        window = self._windows.count(caller.id, rate, now)
+        left = math.ceil(window.began + WINDOW - now)
         headers = [
             (b"ratelimit-policy", b'"key";q=%d;w=%d' % (rate, WINDOW)),
-            (b"ratelimit", b'"key";r=%d;t=%d' % (rate - count, left)),
+            (b"ratelimit", b'"key";r=%d;t=%d' % (max(0, rate - window.used), left)),
         ]
-        if not refused:
+        if not window.refused:
             return Spent(headers, None)
         return Spent([*headers, (b"retry-after", b"%d" % left)], TooMany(rate, left))
 

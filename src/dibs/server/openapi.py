@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dibs.server.route import JSON
+from dibs.server.route import EVENTS, JSON
+from dibs.wire.asked import JobId, Label, Name, WorkerId
 from dibs.wire.refused import MEDIA, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dibs.server.route import Route
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
+_IN_PATH = {"/api/tasks/": JobId, "/api/workers/": WorkerId, "/api/queues/": Name, "/api/batches/": Label}
 _DESCRIPTION = """Jobs are enqueued, claimed by one worker at a time, and settled. A claim is named by the job's id, its
 fence and its lease_token: nothing less extends or settles it. Errors are problem+json with a stable `code`."""
 
@@ -29,9 +31,10 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
     """Describe the routes."""
     kinds = list(dict.fromkeys([Problem, *(kind for route in routes for kind in _kinds(route))]))
     _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    named = {route.operation: route for route in routes}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(described(route.path), {})[route.method.lower()] = _operation(route)
+        paths.setdefault(described(route.path), {})[route.method.lower()] = _operation(route, named)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -65,12 +68,17 @@ def _parts(kind: Any) -> tuple[Any, ...]:
     return typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _operation(route: Route, named: Mapping[str, Route]) -> dict[str, Any]:
+    links = {name: _link(named[name]) for name in route.leads_to}
+    also = {"links": links} if links else {}
     operation: dict[str, Any] = {
         "summary": route.summary,
-        "operationId": f"{route.handler.__module__.rpartition('.')[2]}_{route.handler.__name__}",
+        "operationId": route.operation,
         "responses": {
-            **{str(status): _answer(route, status, kind) for status, kind in (route.answers or {200: None}).items()},
+            **{
+                str(status): {**_answer(route, status, kind), **also}
+                for status, kind in (route.answers or {200: None}).items()
+            },
             **{str(status): _refusal(status) for status in _refusals(route)},
         },
     }
@@ -87,6 +95,14 @@ def _operation(route: Route) -> dict[str, Any]:
     return operation
 
 
+def _link(target: Route) -> dict[str, Any]:
+    """Say how to go on with a task that was answered: by its id, and by its claim where that is needed."""
+    link: dict[str, Any] = {"operationId": target.operation, "parameters": {"id": "$response.body#/task/id"}}
+    if any(field.name == "fence" for kind in target.bodies for field in msgspec.structs.fields(kind)):
+        link["requestBody"] = {name: f"$response.body#/task/{name}" for name in ("fence", "lease_token")}
+    return link
+
+
 def _refusals(route: Route) -> list[int]:
     usual = [401, 403, 429, 503] if route.scope is not None else []
     if route.bodies:
@@ -98,6 +114,8 @@ def _refusals(route: Route) -> list[int]:
 
 def _answer(route: Route, status: int, kind: Any) -> dict[str, Any]:
     described = {"description": HTTPStatus(status).phrase}
+    if route.media == EVENTS:  # a schema would be that of one event; 3.1 has no words for it
+        return {**described, "content": {EVENTS: {}}}
     if kind is None:
         return {**described, "content": {route.media.partition(";")[0]: {"schema": {"type": "string"}}}}
     return {**described, "content": {route.media: {"schema": _schema(_parts(kind))}}}
@@ -121,9 +139,14 @@ def _schema(kinds: Sequence[Any]) -> dict[str, Any]:
 
 def _in_path(route: Route) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {"name": name, "in": "path", "required": True, "schema": msgspec.json.schema(_named(route.path))}
         for name in _PARAMETER.findall(route.path)
     ]
+
+
+def _named(path: str) -> Any:
+    """Say what is named by the one parameter that a path has."""
+    return next(kind for start, kind in _IN_PATH.items() if path.startswith(start))
 
 
 def _in_query(route: Route) -> list[dict[str, Any]]:

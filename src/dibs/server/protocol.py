@@ -9,6 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEADERS = 64 * 1024
 """Bytes of the request line and the headers; about, since they come in pieces."""
+MAX_HEADER_COUNT = 100
 HEADER_SECONDS = 30.0
 """How long they may take to arrive, and how long a new connection may say nothing."""
 
@@ -18,7 +19,7 @@ class Protocol(HttpToolsProtocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _expecting = True
-    _taken = 0
+    _taken = _headers_size = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to wait for a request."""
@@ -44,12 +45,26 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin to wait for the rest of the headers."""
         super().on_message_begin()
+        self._headers_size = 0
         self._await_headers()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, if there are not too many. The parser turns this error into a 400, and goes no further."""
+        super().on_header(name, value)
+        self._headers_size += len(name) + len(value)
+        if len(self.headers) > MAX_HEADER_COUNT or self._headers_size > MAX_HEADERS:
+            raise ValueError("too many headers, or too large ones")
 
     def on_headers_complete(self) -> None:
         """Go on with the request."""
         self._have_headers()
         super().on_headers_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """End a connection on which nothing is asked any more; cut one whose client does not take its last answer."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        super().timeout_keep_alive_handler()
 
     def data_received(self, data: bytes) -> None:
         """Take what has come, if it is not too much."""

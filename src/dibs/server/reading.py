@@ -22,6 +22,8 @@ MAX_BODY = MAX_BATCH_BYTES + MIB
 """Bytes: a full batch, and what is around its params."""
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
+MAX_DEPTH = 200
+"""Lists and objects in each other: far less than Python's readers bear, for others have to read the job as well."""
 MAX_QUERY_FIELDS = 100
 _LONG = 100
 
@@ -70,16 +72,33 @@ def parse(body: bytes, headers: dict[bytes, bytes]) -> Any:
     if kind != b"application/json":
         raise WrongContent(f"the Content-Type is {printable(kind.decode('latin-1'))!r}" if kind else "")
     try:
-        return _decoder.decode(body.decode())
+        value = _decoder.decode(body.decode())
     except UnicodeDecodeError as error:
         raise Misfit([Problem("body", f"is not UTF-8: byte {error.start}")]) from None
     except RecursionError:
-        raise Misfit([Problem("body", "is nested too deeply")]) from None
+        raise _too_deep() from None
     except json.JSONDecodeError as error:
         what = f"is not JSON: {error}" if body.strip() else "is empty; send a JSON object"
         raise Misfit([Problem("body", what)]) from None
     except ValueError:
         raise Misfit([Problem("body", "has a number with too many digits; send it as a text")]) from None
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:  # else it cannot be that deep
+        _check_depth(value)
+    return value
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inside = [item.values() if isinstance(item, dict) else item for item in level]
+        level = [child for items in inside for child in items if isinstance(child, dict | list)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> Misfit:
+    return Misfit([Problem("body", f"is nested too deeply; {MAX_DEPTH} levels at most")])
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

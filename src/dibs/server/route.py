@@ -84,3 +84,9 @@ class Route(NamedTuple):
     names: Mapping[str, str] = NAMES
     headers: Mapping[str, str] = {}  # that it reads, and what each is for
     media: str = JSON
+    leads_to: tuple[str, ...] = ()  # operations that go on with the task that is answered
+
+    @property
+    def operation(self) -> str:
+        """What the operation is called in OpenAPI."""
+        return f"{self.handler.__module__.rpartition('.')[2]}_{self.handler.__name__}"

@@ -1,29 +1,35 @@
-"""``dibs serve``: one process that listens, and stops within seconds when it is told to."""
+"""``dibs serve``: a process that listens, and stops within seconds when it is told to; or several on one port."""
 
 from __future__ import annotations
 
 import asyncio
-import os
+import logging
 import signal
 import socket
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvicorn
 
-from dibs.domain.errors import InvalidRequest, Problem, StoreUnavailable
-from dibs.server import keys
+from dibs.app import App
+from dibs.domain.errors import DibsError, InvalidRequest, Problem, StoreUnavailable
+from dibs.server import metrics, processes
 from dibs.server.api import make
 from dibs.server.auth import is_loopback
+from dibs.server.firstkey import first_key
+from dibs.server.journal import write_requests
 from dibs.server.protocol import Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import ssl
+    from collections.abc import Awaitable, Callable, Iterator
     from types import FrameType
 
-    from dibs.app import App
     from dibs.server.api import Api
+    from dibs.server.tls import Certificate
+
+logger = logging.getLogger("dibs")
 
 HOST = "127.0.0.1"
 PORT = 8642
@@ -32,15 +38,18 @@ GRACE = 5
 KEEP_ALIVE = 75
 """Seconds that a connection may be idle: longer than a worker takes between two claims, as a rule."""
 BACKLOG = 2048
-KEY_FILE = "dibs-admin.key"
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Server(uvicorn.Server):
     """uvicorn, told to end the claims that wait before it waits for its connections to end."""
 
-    def __init__(self, api: Api, started: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        api: Api,
+        started: Callable[[], None] = lambda: None,
+        *,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 api,
@@ -56,6 +65,8 @@ class Server(uvicorn.Server):
                 backlog=BACKLOG,
             )
         )
+        self.config.load()
+        self.config.ssl = context
         self._api = api
         self._tell_started = started
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -75,7 +86,8 @@ class Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Listen to signals as uvicorn does, but do not let them end the process: there is more to close."""
-        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
+        before = {number: signal.signal(number, self.handle_exit) for number in processes.SIGNALS}
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, processes.SIGNALS)  # a process that was started keeps them until now
         try:
             yield
         finally:
@@ -95,30 +107,97 @@ def run(
     host: str = HOST,
     port: int = PORT,
     auth: bool = True,
+    number: int = 1,
+    certificate: Certificate | None = None,
+    log_requests: bool = False,
     terminal: bool = False,
     say: Callable[[str], None] = print,
 ) -> None:
     """Serve an app until SIGTERM or Ctrl-C. ``terminal``: a first key may be shown, for no one keeps what is said."""
-    if not auth and not is_loopback(host):
-        raise InvalidRequest(
-            [Problem("host", f"{host} can be reached from elsewhere: keys are needed, so leave out --no-auth")]
-        )
+    _check(app, host, number, auth=auth)
+    context = None if certificate is None else certificate.load()
+    prepare = partial(_prepare, app, auth=auth, terminal=terminal, say=say)
     with _listen(host, port) as listening:
-        asyncio.run(_run(app, listening, auth=auth, terminal=terminal, say=say))
+        scheme, whom = "https" if certificate else "http", "" if auth else ", to anyone on this machine"
+        started = partial(say, f"dibs serves {app!r} on {_address(listening, scheme)}{whom}")
+        if number == 1:
+            if log_requests:
+                write_requests()
+            asyncio.run(_run(app, listening, prepare, auth=auth, context=context, started=started))
+        else:
+            asyncio.run(_closing(app, prepare()))
+            post = processes.Post(app.url, listening, auth, certificate, log_requests)
+            processes.oversee(serve_one, post, number, app.runtime.clock, started=started)
+    say("dibs has stopped")
 
 
-async def _run(app: App, listening: socket.socket, *, auth: bool, terminal: bool, say: Callable[[str], None]) -> None:
+def _check(app: App, host: str, number: int, *, auth: bool) -> None:
+    problems: list[Problem] = []
+    if not auth and not is_loopback(host):
+        problems.append(
+            Problem("host", f"{host} can be reached from elsewhere: keys are needed, so leave out --no-auth")
+        )
+    if not 1 <= number <= processes.MOST:
+        problems.append(Problem("processes", f"must be 1 to {processes.MOST}"))
+    elif number > 1 and app.url.startswith("memory:"):
+        problems.append(Problem("processes", "must be 1, since each would have a memory of its own"))
+    if problems:
+        raise InvalidRequest(problems)
+
+
+async def _prepare(app: App, *, auth: bool, terminal: bool, say: Callable[[str], None]) -> None:
+    """Tell now what would keep every process from serving, and make the first key."""
+    if auth:
+        await first_key(app, terminal=terminal, say=say)
+    await app.runtime.broker().read("ready")
+
+
+async def _closing(app: App, work: Awaitable[None]) -> None:
     try:
-        if auth:
-            await first_key(app, terminal=terminal, say=say)
-        await app.runtime.broker().read("ready")  # a store that cannot be opened is told now
-        app.runtime.maintain()
-        whom = "" if auth else ", to anyone on this machine"
-        server = Server(make(app, auth=auth), lambda: say(f"dibs serves {app!r} on {_address(listening)}{whom}"))
-        await server.run_on(listening)
+        await work
     finally:
         await app.close()
-    say("dibs has stopped")
+
+
+async def _run(
+    app: App,
+    listening: socket.socket,
+    prepare: Callable[[], Awaitable[None]],
+    *,
+    auth: bool,
+    context: ssl.SSLContext | None,
+    started: Callable[[], None],
+) -> None:
+    async def serve() -> None:
+        await prepare()
+        app.runtime.maintain()
+        await Server(make(app, auth=auth), started, context=context).run_on(listening)
+
+    await _closing(app, serve())
+
+
+def serve_one(post: processes.Post, seat: processes.Seat) -> None:
+    """Serve as one of several processes, until told to stop, or until no one is left to tell."""
+    metrics.share(seat.folder, seat.place)
+    if post.log_requests:
+        write_requests()
+    app = App(post.url)
+
+    async def serve() -> None:
+        app.runtime.maintain()
+        context = None if post.certificate is None else post.certificate.load()
+        api = make(app, auth=post.auth, shared=seat.folder)
+        server = Server(api, seat.report, context=context)
+        seat.when_left_alone(lambda: server.handle_exit(signal.SIGTERM, None))
+        await server.run_on(post.listening)
+
+    try:
+        asyncio.run(_closing(app, serve()))
+    except DibsError as error:
+        logger.error("a process cannot serve: %s", error)  # noqa: TRY400 - a sentence says it
+        raise SystemExit(error.exit_code) from None
+    finally:
+        seat.leave()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -134,41 +213,6 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _address(listening: socket.socket) -> str:
+def _address(listening: socket.socket, scheme: str = "http") -> str:
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-async def first_key(app: App, *, terminal: bool, say: Callable[[str], None]) -> None:
-    """Make an admin key if there are none at all: shown on a terminal, else in a file that only its owner can read."""
-    broker = app.runtime.broker()
-    if await keys.everything(broker):
-        return
-    text, key = keys.first(app.runtime.clock)
-    if terminal:
-        if await keys.put_first(broker, key):
-            say(f"This is the first start. The admin key, shown this once: {text}")
-        return
-    # The file first: a key that no one could read would lock everyone out.
-    path = _write_secret(text)
-    if await keys.put_first(broker, key):
-        say(f"This is the first start. The admin key is in {path}, which only its owner can read.")
-    else:
-        path.unlink()
-
-
-def _write_secret(text: str) -> Path:
-    for number in range(100):
-        path = Path.cwd() / (KEY_FILE if number == 0 else f"{KEY_FILE}.{number}")
-        with suppress(FileExistsError):
-            try:
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except PermissionError:
-                break
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text + "\n")
-            return path
-    raise StoreUnavailable(
-        f"the admin key of the first start cannot be written to {Path.cwd()}",
-        hint="Start in a folder that can be written to, or make a key before: `dibs keys create`.",
-    )
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -10,22 +10,29 @@ from dibs.server.cursors import Cursors
 from dibs.server.feed import Feed
 from dibs.server.limits import Limits
 from dibs.server.metrics import Metrics
+from dibs.server.processes import LIMITS
+from dibs.server.windows import OwnWindows, SharedWindows
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dibs.app import App
 
 
 class State:
-    """The app that is served, who may call it, and what is under way."""
+    """The app that is served, who may call it, and what is under way.
 
-    def __init__(self, app: App, *, auth: bool) -> None:
+    ``shared`` is the folder of what the processes of one server have in common: their counts.
+    """
+
+    def __init__(self, app: App, *, auth: bool, shared: Path | None = None) -> None:
         clock = app.runtime.clock
         self.app = app
         self.keyring = Keyring(app.runtime.broker, clock) if auth else None
         self.cursors = Cursors(app.runtime.broker, clock)
         self.feed = Feed(app.runtime.broker, clock)
-        self.limits = Limits(clock)
-        self.metrics = Metrics(clock)
+        self.limits = Limits(clock, OwnWindows() if shared is None else SharedWindows(shared / LIMITS))
+        self.metrics = Metrics(clock, shared)
         self.polls: set[asyncio.Task[Any]] = set()
         self.stopping = False
         self.openapi = self.docs = b""

@@ -7,6 +7,17 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from dibs.domain.checks import (
+    MAX_ATTEMPTS,
+    MAX_DURATION,
+    MAX_FENCE,
+    MAX_KEY,
+    MAX_NAME,
+    MAX_PRIORITY,
+    MIN_LEASE,
+    MIN_PRIORITY,
+    PRIORITIES,
+)
 from dibs.domain.job import Status
 from dibs.domain.settings import MAX_BATCH, MAX_CLAIM
 
@@ -15,15 +26,32 @@ MAX_WAIT = 300
 MAX_LIST = 100
 """Jobs on one page of a list."""
 
+_PLAIN = r"[^\u0000-\u001f\u007f]"
+_SOME: dict[str, Any] = {"minItems": 1}
+
+# What the broker checks is said here for the document, and checked by the broker alone.
 JobId = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9_.:-]{1,128}$"})]
 Name = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z0-9_.:/-]{1,128}$"})]
+Names = Annotated[list[Name], Meta(extra_json_schema=_SOME)]
 WorkerId = Annotated[str, Meta(extra_json_schema={"pattern": "^[a-zA-Z0-9_-]{1,128}$"})]
-Fence = Annotated[int, Meta(description="As the claim was answered with.", extra_json_schema={"minimum": 1})]
-Token = Annotated[str, Meta(description="As the claim was answered with; proves who holds it.")]
-Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 0})]
+Label = Annotated[str, Meta(extra_json_schema={"pattern": f"^{_PLAIN}{{1,{MAX_KEY}}}$"})]
+Tag = Annotated[str, Meta(extra_json_schema={"pattern": f"^{_PLAIN}{{1,{MAX_NAME}}}$"})]
+Fence = Annotated[
+    int, Meta(description="As the claim was answered with.", extra_json_schema={"minimum": 1, "maximum": MAX_FENCE})
+]
+Token = Annotated[
+    str,
+    Meta(description="As the claim was answered with; proves who holds it.", extra_json_schema={"maxLength": MAX_KEY}),
+]
+Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_DURATION})]
+Lease = Annotated[float, Meta(extra_json_schema={"minimum": MIN_LEASE, "maximum": MAX_DURATION})]
+Timeout = Annotated[float, Meta(extra_json_schema={"minimum": 0.001, "maximum": MAX_DURATION})]
+Level = Annotated[int, Meta(extra_json_schema={"minimum": MIN_PRIORITY, "maximum": MAX_PRIORITY})]
+Priority = Level | Annotated[str, Meta(extra_json_schema={"enum": list(PRIORITIES)})]
+Attempts = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_ATTEMPTS})]
 Wait = Annotated[float, Meta(ge=0, le=MAX_WAIT)]
 Fraction = Annotated[float, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
-Actor = Annotated[str, Meta(extra_json_schema={"maxLength": 255})]
+Actor = Label
 AttemptsLeft = Annotated[int, Meta(ge=0, le=999_999, description="Only jobs with attempts < max_attempts − this.")]
 
 
@@ -54,18 +82,18 @@ class NewTask(Asked, frozen=True, kw_only=True):
     params: Any = None
     id: JobId | None = None
     queue: Name | None = None
-    priority: int | str | None = None
-    max_attempts: int | None = None
+    priority: Priority | None = None
+    max_attempts: Attempts | None = None
     delay_seconds: Seconds | None = None
     scheduled_at: datetime | None = None
-    idempotency_key: str | None = None
+    idempotency_key: Label | None = None
     unique: bool = False
-    unique_key: str | None = None
-    batch_id: str | None = None
-    tags: list[str] = []
+    unique_key: Label | None = None
+    batch_id: Label | None = None
+    tags: list[Tag] = []
     retry: Retry | None = None
-    timeout_seconds: Seconds | None = None
-    lease_seconds: Seconds | None = None
+    timeout_seconds: Timeout | None = None
+    lease_seconds: Lease | None = None
     retention: Seconds | Retain | None = None
     trace: dict[str, str] | None = None
 
@@ -73,20 +101,20 @@ class NewTask(Asked, frozen=True, kw_only=True):
 class NewTasks(Asked, frozen=True, kw_only=True):
     """Up to 1000 jobs, all of them or none."""
 
-    tasks: list[NewTask]
+    tasks: Annotated[list[NewTask], Meta(extra_json_schema={**_SOME, "maxItems": MAX_BATCH})]
 
 
 class Claiming(Asked, frozen=True, kw_only=True):
     """A wish to claim."""
 
     worker_id: WorkerId
-    task_types: list[Name] | None = None
-    queues: list[Name] | None = None
+    task_types: Names | None = None
+    queues: Names | None = None
     max_attempts_remaining: AttemptsLeft | None = None
     sort_by: Literal["priority", "created_at", "random"] = "priority"
     sort_order: Literal["asc", "desc"] | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_CLAIM)] | None = None
-    lease_seconds: Seconds | None = None
+    lease_seconds: Lease | None = None
     wait_seconds: Wait | None = None
 
 
@@ -94,10 +122,10 @@ class ClaimingOne(Asked, frozen=True, kw_only=True):
     """A wish to claim just this job."""
 
     worker_id: WorkerId
-    task_types: list[Name] | None = None
-    queues: list[Name] | None = None
+    task_types: Names | None = None
+    queues: Names | None = None
     max_attempts_remaining: AttemptsLeft | None = None
-    lease_seconds: Seconds | None = None
+    lease_seconds: Lease | None = None
 
 
 class Held(Asked, frozen=True, kw_only=True):
@@ -195,27 +223,27 @@ class Operating(Asked, frozen=True, kw_only=True):
 class Cancelling(Operating, frozen=True, kw_only=True):
     """Jobs to be stopped."""
 
-    ids: Annotated[list[JobId], Meta(max_length=MAX_BATCH)]
+    ids: Annotated[list[JobId], Meta(max_length=MAX_BATCH, extra_json_schema=_SOME)]
 
 
 class TaskFilter(Asked, frozen=True, kw_only=True):
     """Which jobs are meant; ``failed`` ones, unless a status is named."""
 
     status: list[Status] = []
-    task_type: str | None = None
-    queue: str | None = None
-    worker_id: str | None = None
-    batch_id: str | None = None
-    tag: str | None = None
+    task_type: Name | None = None
+    queue: Name | None = None
+    worker_id: WorkerId | None = None
+    batch_id: Label | None = None
+    tag: Tag | None = None
     q: str | None = None
-    priority_min: int | None = None
-    priority_max: int | None = None
+    priority_min: Level | None = None
+    priority_max: Level | None = None
 
 
 class Changing(Operating, frozen=True, kw_only=True):
     """Finished jobs that are to run again, or to go: those named, or those that match. ``dry_run`` only counts."""
 
-    ids: Annotated[list[JobId], Meta(max_length=MAX_BATCH)] | None = None
+    ids: Annotated[list[JobId], Meta(max_length=MAX_BATCH, extra_json_schema=_SOME)] | None = None
     filter: TaskFilter | None = None
     dry_run: bool = False
 
@@ -239,27 +267,27 @@ class DocumentQuery(Asked, frozen=True, kw_only=True):
 class QueueQuery(Asked, frozen=True, kw_only=True):
     """Of which queue; of all, if none is named."""
 
-    queue: str | None = None
+    queue: Name | None = None
 
 
 class EventQuery(Asked, frozen=True, kw_only=True):
     """What to follow: the queues, or the job of this id."""
 
-    id: str | None = None
+    id: JobId | None = None
 
 
 class TaskQuery(Asked, frozen=True, kw_only=True):
     """Which jobs to list. ``status`` may be given several times."""
 
     status: list[Status] = []
-    task_type: str | None = None
-    queue: str | None = None
-    worker_id: str | None = None
-    batch_id: str | None = None
-    tag: str | None = None
+    task_type: Name | None = None
+    queue: Name | None = None
+    worker_id: WorkerId | None = None
+    batch_id: Label | None = None
+    tag: Tag | None = None
     q: Annotated[str, Meta(description="A part of the id, or of the params as JSON text.")] | None = None
-    priority_min: int | None = None
-    priority_max: int | None = None
+    priority_min: Level | None = None
+    priority_max: Level | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_LIST)] = MAX_LIST
     cursor: str | None = None
     sort: Literal["-created_at", "created_at"] = "-created_at"

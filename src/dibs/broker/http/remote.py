@@ -34,6 +34,10 @@ MOST = 32
 """Connections of one event loop; those on which someone waits for a job are not counted."""
 MOST_WAITING = 1000
 
+_UNTRUSTED = (
+    "Check the name in the URL. A certificate that no public authority has signed is trusted if it, or its "
+    "authority's, is in the file that SSL_CERT_FILE names."
+)
 _WELL = 300  # below it; an address elsewhere is not followed, for it would be told the key
 
 
@@ -133,7 +137,7 @@ class Line(Resident):
                         await to_its_end(_see_off(link, request.undo))
                     raise
         except ssl.SSLCertVerificationError as error:
-            raise Lost(str(error), unsent=True, hopeless=True) from error
+            raise Lost(f"certificate verify failed: {error.verify_message}", unsent=True, hopeless=True) from error
         except (OSError, TimeoutError) as error:
             raise Lost(str(error) or type(error).__name__, unsent=not sent) from error
         finally:
@@ -144,6 +148,8 @@ class Line(Resident):
         return 0.1 * 2.0**tries * self._clock.random.uniform(0.5, 1.0)
 
     def _unreachable(self, lost: Lost) -> StoreUnavailable:
+        if lost.hopeless:
+            return StoreUnavailable(f"{self._address.name} is not trusted: {lost}", hint=_UNTRUSTED)
         if lost.unsent:
             return StoreUnavailable(f"{self._address.name} cannot be reached: {lost}")
         return StoreUnavailable(f"{self._address.name} gave no answer, and may have done what was asked: {lost}")

@@ -99,6 +99,8 @@ async def claim_one(call: Call) -> Reply:
     return Reply(Claimed(task=task_of(job, token=True)))
 
 
+_CLAIMED = ("settle_complete", "settle_heartbeat", "settle_release", "look_get", "operate_cancel")
+
 ROUTES = (
     Route(
         "POST",
@@ -109,6 +111,7 @@ ROUTES = (
         bodies=(Claiming,),
         answers={200: Claimed},
         refuses=(404,),
+        leads_to=_CLAIMED,
         headers={"Prefer": "`wait=N`: the same as wait_seconds, which goes first."},
     ),
     Route(
@@ -120,5 +123,6 @@ ROUTES = (
         bodies=(ClaimingOne,),
         answers={200: Claimed},
         refuses=(404, 409),
+        leads_to=_CLAIMED,
     ),
 )
