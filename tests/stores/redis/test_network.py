@@ -11,7 +11,17 @@ from dibs.clock import Clock
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome, Status
 from dibs.stores.redis import RedisStore
-from dibs.testing.conformance.builders import claim, completed, enqueue, enqueue_and_claim, ids, new_job, one, read, settle
+from dibs.testing.conformance.builders import (
+    claim,
+    completed,
+    enqueue,
+    enqueue_and_claim,
+    ids,
+    new_job,
+    one,
+    read,
+    settle,
+)
 from tests.servers.proxy import Proxy
 
 

@@ -95,9 +95,7 @@ class Nodes:
         pool = self._pools.get(node)
         if pool is None:
             address = self.address_of(node)
-            pool = self._pools[node] = Pool(
-                lambda: Link.connect(address), address.pool, lambda: self._broken(node)
-            )
+            pool = self._pools[node] = Pool(lambda: Link.connect(address), address.pool, lambda: self._broken(node))
         return pool
 
     def address_of(self, node: Node) -> Address:
