@@ -80,6 +80,16 @@ def gone(*pids: int) -> bool:
     return all(state(pid) in {"", "Z"} for pid in pids)
 
 
+def most_memory(pid: int) -> int:
+    """The most memory that a process ever had, in KiB."""
+    return int(Path(f"/proc/{pid}/status").read_text().split("VmHWM:")[1].split()[0])
+
+
+def open_files(pid: int) -> int:
+    """How many files a process has open."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
 def children(pid: int) -> dict[int, str]:
     """The processes that a process has started and not buried, and what they do."""
     found = {}

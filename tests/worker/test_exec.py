@@ -16,7 +16,7 @@ from dibs.domain.failure import MAX_ERROR
 from dibs.worker.command import result
 from tests.server.process import Serving
 from tests.servers.databases import empty_mysql, empty_postgres, empty_redis
-from tests.worker.execs import MAIN, Execs, execs_on
+from tests.worker.execs import MAIN, Execs, execs_on, most_memory
 
 MIB = 1024 * 1024
 
@@ -138,30 +138,27 @@ def test_what_is_json_is_kept_as_such(printed: bytes, kept: Any) -> None:
 
 async def test_megabytes(execs: Execs, app: App) -> None:
     """What fits is kept, what does not fails for good; neither stops the command, nor fills the worker."""
-    fits, far, loud, deaf = await app.enqueue_many(
-        [NewJob("t", f"head -c {MIB - 2} /dev/zero | tr '\\0' x"), NewJob("t", f"head -c {60 * MIB} /dev/zero")]
-        + [
-            NewJob(
-                "t", f"head -c {20 * MIB} /dev/zero | tr '\\0' y >&2; echo >&2; echo end >&2; exit 1", max_attempts=1
-            )
-        ]
-        + [NewJob("t", ":" + " " * (MIB - 3))]  # it does not read what it is given, which is more than a pipe holds
-    )
-    run = 'case $1 in x) exec true;; esac; eval "$(python3 -c "import json,sys; print(json.load(sys.stdin))")"'
-    process = execs.start("sh", "-c", run)
-    ended = [await app.wait(job.id, 30) for job in (fits, far, loud, deaf)]
-    most = int(Path(f"/proc/{process.pid}/status").read_text().split("VmHWM:")[1].split()[0])
-    assert ended[0].result == "x" * (MIB - 2)
-    assert (ended[1].status, ended[1].attempts) == (Status.FAILED, 1)
-    assert ended[1].error is not None
-    assert (ended[1].error.code, str(MIB) in ended[1].error.message) == ("too_large", True)
-    assert ended[2].error is not None
-    detail = ended[2].error.traceback
-    assert detail is not None
-    assert detail.endswith("yyy\nend")
-    assert MAX_ERROR // 2 < len(detail) <= MAX_ERROR
-    assert ended[3].status is Status.COMPLETED
-    assert most < 150_000, f"{most} KiB"
+    fits = await app.enqueue("t", ["x", MIB - 2, 1, 0])
+    far = await app.enqueue("t", ["x", 60 * MIB, 1, 0])
+    loud = await app.enqueue("t", ["y", 20 * MIB, 2, 1], max_attempts=1)
+    printer = """
+import json, os, sys
+letter, size, file, status = json.load(sys.stdin)
+with open(file, "w") as out:
+    out.write(letter * size + ("\\nend" if status else ""))
+sys.exit(status)
+"""
+    process = execs.start(sys.executable, "-c", printer)
+    kept, dropped, told = [await app.wait(job.id, 30) for job in (fits, far, loud)]
+    assert kept.result == "x" * (MIB - 2)
+    assert (dropped.status, dropped.attempts) == (Status.FAILED, 1)
+    assert dropped.error is not None
+    assert (dropped.error.code, str(MIB) in dropped.error.message) == ("too_large", True)
+    assert told.error is not None
+    assert told.error.traceback is not None
+    assert told.error.traceback.endswith("yyy\nend")
+    assert MAX_ERROR // 2 < len(told.error.traceback) <= MAX_ERROR
+    assert most_memory(process.pid) < 150_000
 
 
 async def test_a_command_that_does_not_read(execs: Execs, app: App) -> None:

@@ -6,6 +6,7 @@ import logging
 import shutil
 import signal
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
@@ -35,8 +36,8 @@ def exec_(
 ) -> int:
     """Run a program for each job of a task, until SIGTERM or Ctrl-C: dibs exec --task resize -- ./resize --small.
 
-    The params are on its stdin, as JSON; what it prints is the result. It exits with 0: completed; with 100: failed
-    for good; with anything else: failed, to be tried again. DIBS_ID, DIBS_FENCE and DIBS_ATTEMPT are in its environment.
+    The params are on its stdin, as JSON; what it prints is the result; DIBS_ID, DIBS_FENCE and DIBS_ATTEMPT are in its
+    environment. It exits with 0: completed; with 100: failed for good; with anything else: failed, to be tried again.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if verbose:
@@ -51,7 +52,9 @@ def exec_(
     tasks, queues = ", ".join(task), ", ".join(queue) if queue else "all queues"
     where = place_of(app) or repr(app)
     logger.info("worker %s runs %s for %s from %s of %s", worker.worker_id, command[0], tasks, queues, where)
-    others = {number: partial(runs.pass_on, number) for number in (signal.SIGUSR1, signal.SIGUSR2)}
+    others: dict[signal.Signals, Callable[[], None]] = {
+        number: partial(runs.pass_on, number) for number in (signal.SIGUSR1, signal.SIGUSR2)
+    }
     others[signal.SIGTSTP] = runs.suspend
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
         others[signal.SIGHUP] = partial(worker.signalled, signal.SIGHUP)

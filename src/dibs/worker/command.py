@@ -56,12 +56,12 @@ class Command:
             group.pass_on(number)
 
     def suspend(self) -> None:
-        """Stand still, with all that runs, until we are continued: else they would go on while no one keeps the lease."""
+        """Stand still, with all that runs, until we are continued: else they would go on without a lease."""
         for group in self._running:
-            group.signal(signal.SIGSTOP)
+            group.send(signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
         for group in self._running:
-            group.signal(signal.SIGCONT)
+            group.send(signal.SIGCONT)
 
     def close(self) -> None:
         """Let go of what is left."""

@@ -25,7 +25,7 @@ LINGER = 1.0
 
 
 class Group:
-    """A command that runs in a session of its own: no terminal can stop it, and a signal reaches all that it started."""
+    """A command that runs in a session of its own: no terminal stops it, and a signal reaches all that it started."""
 
     def __init__(self, process: asyncio.subprocess.Process, guard: Guard, pipes: Sequence[Inlet | Outlet]) -> None:
         self._process = process
@@ -64,7 +64,7 @@ class Group:
             _close(theirs)
         return cls(process, guard, [Inlet(our_in, b"\n" + feed), Outlet(our_out, out), Outlet(our_err, err)])
 
-    def signal(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
         """Send all of it a signal."""
         if not self._exit.done():
             kill_group(self._process.pid, number)
@@ -82,7 +82,7 @@ class Group:
 
     async def stop(self, patience: float) -> None:
         """Ask it to end, and make it end if it does not."""
-        self.signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
         with suppress(asyncio.CancelledError):  # asked to be quicker
             await asyncio.wait([self._exit], timeout=patience)
         kill_group(self._process.pid)
