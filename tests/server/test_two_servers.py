@@ -55,8 +55,11 @@ class Crowd:
                     self.acknowledged.update(ids)
                 except dibs.StoreUnavailable:
                     await self._breathe()
-            while self.producing and len(self.acknowledged) - len(self.completed) > BACKLOG:  # noqa: ASYNC110 - likewise
+            while self._far_ahead():  # noqa: ASYNC110 - likewise
                 await asyncio.sleep(0.02)
+
+    def _far_ahead(self) -> bool:
+        return self.producing and len(self.acknowledged) - len(self.completed) > BACKLOG
 
     async def work(self, app: dibs.App, name: str, *, shaky: bool) -> None:
         recorder = Recorder(self._history, name)
