@@ -185,7 +185,7 @@ async def test_the_time_of_those_behind_is_over_too(broker: LocalBroker, clock: 
     assert done(first) == [0]
 
 
-async def test_a_store_that_is_away_is_told_and_those_behind_stay(
+async def test_a_store_that_is_away_is_told_to_one_after_the_other(
     broker: LocalBroker, store: Counting, clock: FakeClock
 ) -> None:
     tasks = await standing(broker, 3)
