@@ -40,3 +40,4 @@ for peer in requirements/bench-*.in; do # the benchmark measures each in an envi
   pin "${peer%.in}.txt" "${peer##*/}" "$peer" "$@"
 done
 pin requirements/valkey.txt valkey.in requirements/valkey.in "$@" # a server that the tests start; not in the environment, as it is a pytest plugin too
+pin requirements/node.txt node.in requirements/node.in "$@" # for the tests of the worker in JavaScript, where the machine has none

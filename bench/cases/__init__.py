@@ -13,6 +13,7 @@ from bench.cases.flat import flat
 from bench.cases.http import http
 from bench.cases.mariadb import mariadb
 from bench.cases.pickup import pickup
+from bench.cases.polls import polls
 from bench.cases.postgres import batch as postgres_batch
 from bench.cases.postgres import flat as postgres_flat
 from bench.cases.postgres import idle as postgres_idle
@@ -43,6 +44,7 @@ CASES = (
     Case("enqueue", "enqueue, one at a time, ten at once and in batches, beside the peers", enqueue),
     Case("pickup", "from another process: how soon a job is claimed, and what waiting costs", pickup),
     Case("http", "claims over HTTP: ten connections to a server process, beside its empty endpoint", http),
+    Case("http-polls", "a thousand long polls on one server process: memory, processor, claims for each job", polls),
     Case("flat", "what a claim costs with a long backlog or history", flat),
     Case("postgres", "end to end on PostgreSQL, beside the peers there", postgres),
     Case("postgres-batch", "claim and settle on PostgreSQL, beside the bare driver", postgres_batch.batch),

@@ -48,7 +48,7 @@ async def http(run: Run) -> None:
     requests, turns = run.size(20_000, 2_000), run.size(5, 3)
     claims = Claims()
     with run.fresh() as folder:
-        async with served(folder) as port:
+        async with served(folder) as (port, _):
             found = await in_turns(
                 run.view,
                 "HTTP, ten connections",
@@ -112,16 +112,16 @@ async def _load(port: int, mode: str, requests: int, expected: str) -> dict[str,
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[int]:
-    """A server process on a port of its own, until it is told to stop."""
+async def served(folder: Path, *command: str) -> AsyncIterator[tuple[int, int]]:
+    """A server process on a port of its own, until it is told to stop: its port, and its number."""
     port, log = _free_port(), folder / "serve.log"
-    dibs = str(Path(sys.executable).with_name("dibs"))
+    dibs = command or (str(Path(sys.executable).with_name("dibs")),)
     options = ("--store", url_of("sqlite", folder), "--host", HOST, "--port", str(port), "--no-auth")
     with log.open("wb") as said:
-        server = await asyncio.create_subprocess_exec(dibs, "serve", *options, stdout=DEVNULL, stderr=said)
+        server = await asyncio.create_subprocess_exec(*dibs, "serve", *options, stdout=DEVNULL, stderr=said)
     try:
         await _listening(server, port, log)
-        yield port
+        yield port, server.pid
         server.send_signal(signal.SIGTERM)
         if await server.wait() not in {0, -signal.SIGTERM}:
             raise Broken(f"the server did not stop well: {_last_line(log)}")

@@ -39,6 +39,8 @@ class CallOptions(EnqueueOptions, total=False):
 class Task(Generic[P, R]):
     """A function whose calls can be enqueued. Called directly, it is the function itself."""
 
+    keeps_time = False  # whether the function itself sees to it that it ends within the job's timeout
+
     def __init__(
         self,
         function: Callable[P, R],

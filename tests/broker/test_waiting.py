@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from dibs.broker.local import LONGEST_NAP, LocalBroker
+from dibs.broker.line import LONGEST_NAP
+from dibs.broker.local import LocalBroker
 from dibs.broker.protocol import Ask
 from dibs.clock import FakeClock
 from dibs.domain.job import ClaimRequest, Job

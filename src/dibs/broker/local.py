@@ -21,6 +21,7 @@ from dibs.broker.intake import (
     query_of,
     read_cursor,
 )
+from dibs.broker.line import Lines
 from dibs.broker.maintenance import Maintenance
 from dibs.broker.protocol import BEAT_EVERY, Ask, Changes, Ending
 from dibs.broker.roster import Roster, check_beat
@@ -68,12 +69,6 @@ _BUSY = Outcome.BUSY
 BUSY_TRIES = 60
 """How often a row is asked for again that another transaction holds: for about ten seconds."""
 AUDIT_STEP = 1000
-LONGEST_NAP = 0.5
-"""Seconds between two looks of a waiting claim whose hints keep coming to nothing."""
-MANY = 10
-"""Hints in vain after which the naps get no longer."""
-TICK = 1e-6
-"""Seconds; what a clock that counts microseconds cannot tell apart from nothing."""
 
 
 class LocalBroker:
@@ -84,12 +79,12 @@ class LocalBroker:
         self._clock = clock
         self._config = config
         self._opened = False
-        self._first_wait: float | None = None  # what the looks of all who wait are counted from
         self._maintenance = Maintenance(store, clock, config)
         self._inserts = Batcher[list[Draft], list[Job] | Refusal](store.insert, most=MAX_BATCH_BYTES, weight=_weight)
         self._claims = Batcher[ClaimRequest, list[Job]](
             store.claim, most=MAX_CLAIM, weight=lambda request: request.limit, give_back=self._release_abandoned
         )
+        self._lines = Lines(store, clock, config, self._maintenance, self._claims.call)
         self._extends = Batcher[Extension, Outcome](store.extend, most=MAX_BATCH)
         self._writes = Batcher[transitions.Write, Written](store.write, most=MAX_BATCH)
         self._gets = Batcher[str, "Job | None"](store.get, most=MAX_BATCH)
@@ -131,41 +126,7 @@ class LocalBroker:
             if not jobs:
                 raise not_claimable(await self.explain(request.id))
             return jobs
-        return jobs or (await self._wait(request, wait) if wait > 0 else [])
-
-    async def _wait(self, request: ClaimRequest, wait: float) -> list[Job]:
-        end = self._clock.monotonic() + wait
-        reaped = self._clock.monotonic()
-        in_vain = 0
-        while (left := end - self._clock.monotonic()) >= TICK:
-            asked = self._clock.monotonic()
-            nap = min(left, self._until_next_look(asked))
-            await self._store.wait(request, nap)
-            now = self._clock.monotonic()
-            hinted = now - asked < nap - TICK
-            [jobs] = await self._claims.call([request])
-            # Hints may come without end where others are busy: leases that ran out are looked after all the same.
-            if not jobs and (not hinted or now - reaped >= self._config.reap_every):
-                reaped = now
-                if await self._maintenance.reap_any():
-                    [jobs] = await self._claims.call([request])
-            if jobs:
-                return jobs
-            # A hint that is there at once, again and again, and comes to nothing must not become a loop. One that was
-            # waited for is no loop: others were faster this time, and whoever naps would miss the next.
-            at_once = now - asked < 0.001 * 2**in_vain
-            in_vain = min(in_vain + 1, MANY) if at_once else 0
-            if in_vain > 1:
-                await self._clock.sleep(min(LONGEST_NAP, 0.001 * 2**in_vain, max(0.0, end - self._clock.monotonic())))
-        return []
-
-    def _until_next_look(self, now: float) -> float:
-        """Say how long a waiting claim trusts the store. All look at the same moments: then they are one call to it."""
-        if self._first_wait is None:
-            self._first_wait = now
-        every = self._config.poll_every
-        left = every - (now - self._first_wait) % every
-        return left if left > TICK else every
+        return jobs or (await self._lines.wait(request, wait) if wait > 0 else [])
 
     async def _release_abandoned(self, answers: list[list[Job]]) -> None:
         """Race: the caller gave up while its claim was on its way. Nobody holds the jobs, so give them back at once."""

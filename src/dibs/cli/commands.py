@@ -9,6 +9,7 @@ import cyclopts
 from dibs import __version__
 from dibs.cli.demo import demo
 from dibs.cli.doctor import doctor
+from dibs.cli.exec import exec_
 from dibs.cli.keys import keys
 from dibs.cli.migrate import migrate
 from dibs.cli.serve import serve
@@ -27,6 +28,7 @@ commands.command(verify)
 commands.command(migrate)
 commands.command(doctor)
 commands.command(worker)
+commands.command(exec_, name="exec")
 commands.command(serve)
 commands.command(keys)
 

@@ -13,7 +13,7 @@ from dibs.claim import set_current
 from dibs.domain.errors import Invalid
 from dibs.domain.retry import SECOND
 from dibs.domain.signals import Fail, Retry, Signal, Snooze
-from dibs.worker.settling import Settlement, TimedOut, completed, failed, released
+from dibs.worker.settling import Exited, Settlement, TimedOut, completed, failed, released
 from dibs.worker.threads import Raised, Threads
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Handlers:
         except Invalid as error:
             settle(_fail(claim, Fail(f"the params do not fit the task: {error}", code="invalid_params")))
             return
-        timeout = claim.job.terms.timeout_us
+        timeout = None if task.keeps_time else claim.job.terms.timeout_us
         limit = None if timeout is None else timeout / SECOND
         if is_async or self._threads is None:
             settled = await self._on_loop(claim, partial(task.function, *args, **kwargs), limit)
@@ -66,7 +66,7 @@ class Handlers:
             if isinstance(error, GeneratorExit):
                 raise  # the loop is gone, and with it all who could settle
             if scope is not None and scope.expired() and isinstance(error, TimeoutError):
-                error = _timed_out(limit)
+                error = TimedOut(limit)
             return await _ended(claim, error)
         return _complete(claim, result) if claim.untouched else await _ended(claim, None)
 
@@ -79,7 +79,7 @@ class Handlers:
             done, _ = await asyncio.wait([call], timeout=limit)
             if not done:
                 # A thread cannot be stopped. The job ends now; its place is free when the function returns.
-                if (settled := await _ended(claim, _timed_out(limit))) is not None:
+                if (settled := await _ended(claim, TimedOut(limit))) is not None:
                     settle(settled)
                 claim.disown()
                 await asyncio.wait([call])
@@ -158,14 +158,10 @@ def _fail(claim: Claim, error: BaseException) -> Settlement:
         logger.info("job %r of task %r: %s", claim.id, claim.task, error)
         return failed(claim, error)
     number, most = claim.attempt, claim.job.max_attempts
-    last = number >= most or isinstance(error, Fail)
+    last = number >= most or isinstance(error, Fail) or (isinstance(error, Exited) and not error.retryable)
     logger.warning(
         "job %r of task %r failed, attempt %d of %d, %s: %r",
         *(claim.id, claim.task, number, most, "for good" if last else "to be tried again", error),
-        exc_info=None if isinstance(error, Signal) else error,
+        exc_info=None if isinstance(error, Signal | Exited) else error,
     )
     return failed(claim, error)
-
-
-def _timed_out(limit: float | None) -> TimedOut:
-    return TimedOut(f"took longer than the {limit:g} seconds it may take")

@@ -31,6 +31,19 @@ _APPLIED, _REPEATED = Outcome.APPLIED, Outcome.REPEATED
 class TimedOut(Exception):
     """A handler took longer than its job allows; what is kept of it is of the kind ``timeout``."""
 
+    def __init__(self, limit: float | None, *, detail: str | None = None) -> None:
+        super().__init__(f"took longer than the {limit:g} seconds it may take")
+        self.error = Error(str(self), "timeout", traceback=detail or None)
+
+
+class Exited(Exception):
+    """A program has ended badly; ``error`` is what is kept of it, as it is."""
+
+    def __init__(self, error: Error, *, retryable: bool) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.retryable = retryable
+
 
 class Settlement(NamedTuple):
     """A claim and how it shall end."""
@@ -61,7 +74,9 @@ def _verdict(claim: Claim, error: BaseException) -> Ending:
     if isinstance(error, Snooze):
         return Ending(claim.ref, "release", delay=seconds("delay", error.delay), job=claim.job)
     if isinstance(error, TimedOut):
-        return _failure(claim, Failure(Error(str(error), "timeout")))
+        return _failure(claim, Failure(describe(error.error)))
+    if isinstance(error, Exited):
+        return _failure(claim, Failure(describe(error.error), retryable=error.retryable))
     if isinstance(error, Retry) and error.delay is not None:
         return _failure(claim, Failure(describe(error), delay_us=micros(seconds("delay", error.delay))))
     return _failure(claim, Failure(describe(error), retryable=not isinstance(error, Fail)))

@@ -33,7 +33,7 @@ from dibs.worker.settling import Settlement, Settling, released
 from dibs.worker.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dibs.app import App
     from dibs.domain.job import Json
@@ -139,22 +139,31 @@ class Worker:
             self._hurried.set()
         self._stopped.set()
 
-    def main(self, *, until_idle: bool = False) -> None:
-        """Run as this process's only business: until SIGTERM or SIGINT, and not a moment longer at the second one."""
-        asyncio.run(self._main(until_idle=until_idle))
+    def main(
+        self, *, until_idle: bool = False, signals: Mapping[signal.Signals, Callable[[], None]] | None = None
+    ) -> None:
+        """Run as this process's only business: until SIGTERM or SIGINT, and not a moment longer at the second one.
 
-    async def _main(self, *, until_idle: bool) -> None:
+        ``signals`` says what to do at others.
+        """
+        asyncio.run(self._main(until_idle=until_idle, others=signals or {}))
+
+    async def _main(self, *, until_idle: bool, others: Mapping[signal.Signals, Callable[[], None]]) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._signalled, number)
+        stops = (signal.SIGTERM, signal.SIGINT)
+        for number in stops:
+            loop.add_signal_handler(number, self.signalled, number)
+        for number, act in others.items():
+            loop.add_signal_handler(number, act)
         try:
             async with self.app:
                 await self.run(until_idle=until_idle)
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (*stops, *others):
                 loop.remove_signal_handler(number)
 
-    def _signalled(self, number: int) -> None:
+    def signalled(self, number: int) -> None:
+        """Stop because of a signal, and say so. Only from the loop that it runs on."""
         again = self._stopped.is_set()
         what = "stopping at once" if again else "finishing what runs; once more to stop at once"
         logger.info("%s: %s", signal.Signals(number).name, what)
