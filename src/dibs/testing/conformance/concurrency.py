@@ -145,10 +145,15 @@ class ConcurrencySuite(Suite):
             clock.advance(60)
 
             async def extend(job: Any = job) -> Outcome:
-                return (await store.extend([Extension(job.ref)]))[0]
+                # Busy: nothing has changed, and whoever asks again is answered. A broker does.
+                while (outcome := (await store.extend([Extension(job.ref)]))[0]) is Outcome.BUSY:
+                    pass
+                return outcome
 
             async def take(job: Any = job) -> Outcome:
-                return (await settle(store, expired(job, clock)))[0]
+                while (outcome := (await settle(store, expired(job, clock)))[0]) is Outcome.BUSY:
+                    pass
+                return outcome
 
             extended, taken = await at_once([extend, take])
 
