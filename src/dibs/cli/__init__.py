@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+
+INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
+PIPE_CLOSED = 141
 
 
 def main(tokens: list[str] | None = None) -> None:
@@ -10,8 +14,13 @@ def main(tokens: list[str] | None = None) -> None:
     tokens = sys.argv[1:] if tokens is None else tokens
     try:
         code = _run(tokens)
+        sys.stdout.flush()  # here, where a pipe that was closed is no surprise
     except KeyboardInterrupt:  # on the way in or out; commands.run sees the rest
-        code = 130
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read it has seen enough. What is left in the buffer goes nowhere, and quietly.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = PIPE_CLOSED
     sys.exit(code)
 
 

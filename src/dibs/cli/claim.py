@@ -30,8 +30,8 @@ def claim(
 ) -> int:
     """Take the next due job, for a script: its id, fence and lease token.
 
-    End it with `dibs complete`, `dibs fail` or `dibs release` before the lease runs out. Exits with 3 if there is nothing
-    to take. `dibs exec` and `dibs worker` do all that by themselves.
+    End it with `dibs complete`, `dibs fail` or `dibs release` before the lease runs out. Exits with 3 if there is
+    nothing to take. `dibs exec` and `dibs worker` do all that by themselves.
     """
     with link.app() as app:
         try:

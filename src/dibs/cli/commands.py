@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from difflib import get_close_matches
 
 import cyclopts
 
+from dibs.cli import INTERRUPTED
 from dibs.cli.table import ABOUT, COMMANDS, OTHER_WORDS, WHERE
 from dibs.domain.errors import DibsError, InvalidRequest, Problem
-
-INTERRUPTED = 130  # 128 and the number of the signal, as shells have it
-PIPE_CLOSED = 141
 
 
 def _version() -> str:
@@ -37,7 +34,6 @@ def run(tokens: list[str]) -> int:
     try:
         _check_command(tokens[0] if tokens else "")
         code = commands(tokens, exit_on_error=False, print_error=False)
-        sys.stdout.flush()  # here, where a pipe that was closed is no surprise
     except cyclopts.CycloptsError as error:
         print(f"dibs: {_sentence(error)}", file=sys.stderr)
         return 2
@@ -46,10 +42,6 @@ def run(tokens: list[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read it has seen enough. What is left in the buffer goes nowhere, and quietly.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
     return code if isinstance(code, int) else 0
 
 

@@ -13,8 +13,8 @@ def completion(
 ) -> int:
     """Print what a shell needs to complete dibs commands.
 
-    bash: `source <(dibs completion bash)` in ~/.bashrc. zsh: its output in a file `_dibs` in a folder of $fpath. fish: its
-    output in ~/.config/fish/completions/dibs.fish.
+    bash: `source <(dibs completion bash)` in ~/.bashrc. zsh: its output in a file `_dibs` in a folder of $fpath. fish:
+    its output in ~/.config/fish/completions/dibs.fish.
     """
     from dibs.cli.commands import commands
 

@@ -19,12 +19,14 @@ from dibs.cli.output import (
     print_json_lines,
     print_table,
     remark,
+    span,
     status_cell,
     use_colour,
 )
 from dibs.cli.reading import near_queue, no_such_job, pages
 from dibs.domain.errors import InvalidRequest, Problem
 from dibs.domain.job import Job, Status
+from dibs.domain.retry import SECOND
 from dibs.wire.show import task_of
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ COLUMNS = (
     Column("QUEUE"),
     Column("TASK"),
     Column("TRIED", right=True),
-    Column("CREATED", right=True),
+    Column("AGE", right=True),
     Column("WHAT"),
 )
 
@@ -89,7 +91,7 @@ def _row(job: Job, now: int) -> list[Cell]:
         job.queue,
         job.task,
         f"{job.attempts}/{job.max_attempts}",
-        ago(job.created_us, now),
+        span(max(0, now - job.created_us) / SECOND),
         _what(job, now),
     ]
 
@@ -123,7 +125,7 @@ def _show_named(app: App, ids: tuple[str, ...], *, json: bool) -> None:
 def _show(job: Job) -> None:
     """Print every field that says something, under the name that it has in the HTTP API."""
     coloured = use_colour()
-    fields = msgspec.to_builtins(task_of(job))
+    fields = msgspec.json.decode(msgspec.json.encode(task_of(job)))
     widest = max(map(len, fields))
     for name, value in fields.items():
         if value is None or value in ("", []):
@@ -133,9 +135,6 @@ def _show(job: Job) -> None:
             text = f"{value['kind']}: {value['message']}"
         print(f"{paint(f'{name:<{widest}}', 'dim', coloured=coloured)}  {clean(text)}")
     if job.error is not None and job.error.traceback:
-        print(
-            "\n".join(
-                f"  {clean(line) if not line.startswith(' ') else '  ' + clean(line)}"
-                for line in job.error.traceback.splitlines()
-            )
-        )
+        print("traceback")
+        for line in job.error.traceback.splitlines():
+            print(" " * (len(line) - len(line.lstrip(" ")) + 2) + clean(line))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dibs.domain.retry import SECOND
+from dibs.wire.answered import Answer
 
 FIRST = 200
 """Rows that are looked at to find out how wide the columns are; the rest goes by these."""
@@ -29,7 +30,7 @@ class Column(NamedTuple):
 
     title: str
     right: bool = False
-    whole: bool = False  # never cut: people copy it
+    whole: bool = False  # cut last of all: people copy it
 
 
 class Painted(NamedTuple):
@@ -43,7 +44,9 @@ Cell = str | Painted
 
 
 def print_json(value: Any) -> None:
-    """Print one thing as a line of JSON."""
+    """Print one thing as a line of JSON; that it went well is what the exit code says."""
+    if isinstance(value, Answer):
+        value = {name: field for name, field in msgspec.structs.asdict(value).items() if name != "success"}
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
 
 
@@ -146,13 +149,18 @@ def _fit(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int | 
     if room is None:
         return widths
     spare = room - 2 * (len(columns) - 1)
-    while sum(widths) > spare:
-        # The widest gives way first.
-        i = max((i for i, column in enumerate(columns) if not column.whole), key=widths.__getitem__, default=None)
-        if i is None or widths[i] <= LEAST:
-            break
-        widths[i] -= 1
+    _shrink(widths, [i for i, column in enumerate(columns) if not column.whole], spare, LEAST)
+    _shrink(widths, list(range(len(columns))), spare, 1)  # on a terminal that narrow, no column is whole
     return widths
+
+
+def _shrink(widths: list[int], those: list[int], spare: int, least: int) -> None:
+    """Let the widest of those columns give way, until all fit or none has anything left to give."""
+    while sum(widths) > spare and those:
+        i = max(those, key=widths.__getitem__)
+        if widths[i] <= least:
+            return
+        widths[i] -= 1
 
 
 def _line(columns: Sequence[Column], widths: list[int], row: Sequence[Cell], *, cut: bool, coloured: bool) -> str:
@@ -160,7 +168,7 @@ def _line(columns: Sequence[Column], widths: list[int], row: Sequence[Cell], *, 
     last = len(columns) - 1
     for i, (column, width, cell) in enumerate(zip(columns, widths, row, strict=True)):
         text = _text(cell)
-        if cut and not column.whole:
+        if cut:
             text = _cut(text, width)
         padding = "" if i == last and not column.right else " " * (width - _width(text))
         text = paint(text, cell.colour, coloured=coloured) if isinstance(cell, Painted) else text

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from dibs.domain.errors import NotFound
+from dibs.domain.errors import Forbidden, NotFound
 
 if TYPE_CHECKING:
     from dibs.app import App
@@ -42,7 +42,10 @@ def no_such_job(app: App, id: str) -> NotFound:
     """Say that there is no such job, and which one may have been meant: one of the newest."""
     from dibs.domain.job import Filter
 
-    newest = [job.id for page in pages(app, Filter(), limit=NEAR) for job in page]
+    try:
+        newest = [job.id for page in pages(app, Filter(), limit=NEAR) for job in page]
+    except Forbidden:  # a key that may act need not be one that may look
+        newest = []
     begun = [known for known in newest if len(id) >= SHORTEST and (known.startswith(id) or known.endswith(id))]
     near = begun[:3] or get_close_matches(id, newest, 1, 0.8)
     hint = f"Did you mean {' or '.join(near)}?" if near else None
@@ -51,7 +54,10 @@ def no_such_job(app: App, id: str) -> NotFound:
 
 def near_queue(app: App, queue: str) -> str | None:
     """Say what to do about a queue that has no jobs, if it is none; none if it is one."""
-    known = [info.queue for info in app.sync.queues()]
+    try:
+        known = [info.queue for info in app.sync.queues()]
+    except Forbidden:
+        return None
     if queue in known:
         return None
     near = get_close_matches(queue, known, 1)

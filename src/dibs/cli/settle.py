@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 Id = Annotated[str, Parameter(help="The job.")]
 Fence = Annotated[int, Parameter(help="As the claim said.")]
 Token = Annotated[
-    str, Parameter(help="As the claim said. By the variable it is in no list of processes.", env_var="DIBS_LEASE_TOKEN")
+    str,
+    Parameter(
+        help="As the claim said. By the variable it is in no list of processes.",
+        env_var="DIBS_LEASE_TOKEN",
+        allow_leading_hyphen=True,  # one in sixty-four begins with one
+    ),
 ]
 
 
@@ -47,7 +52,7 @@ def fail(
     *,
     fence: Fence,
     lease_token: Token,
-    error: Annotated[str, Parameter(help="What went wrong, in words.")],
+    error: Annotated[str, Parameter(help="What went wrong, in words.", allow_leading_hyphen=True)],
     kind: Annotated[str, Parameter(help="What kind of error: dead letters are grouped by it.")] = "error",
     code: Annotated[str | None, Parameter(help="A code of your own.")] = None,
     retry: Annotated[bool, Parameter(help="Whether it may be tried again.")] = True,
