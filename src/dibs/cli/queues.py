@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from dibs.cli.options import By, Jsonl, Link, actor
 from dibs.cli.output import Cell, Column, Painted, print_json_lines, print_table, remark, span
 from dibs.cli.reading import near_queue
-from dibs.domain.errors import NotFound
+from dibs.domain.errors import InvalidRequest, NotFound, Problem
 from dibs.domain.job import QueueInfo
 from dibs.domain.retry import SECOND
 from dibs.wire.answered import Switched
@@ -81,6 +81,8 @@ def resume(
 
 
 def _switch(names: tuple[str, ...], by: str | None, link: Link, *, paused: bool, json: bool) -> int:
+    if not names:
+        raise InvalidRequest([Problem("queue", "name at least one; `dibs queues` lists them")])
     done = "paused" if paused else "resumed"
     with link.app() as app:
         unknown = {name: said for name in names if (said := near_queue(app, name))}
