@@ -24,8 +24,8 @@ def jobs(place: Place) -> list[dibs.Job]:
 
 def test_enqueue_takes_every_option(file: Place) -> None:
     options = (
-        "--id j-1 --queue mail --priority -7 --delay 60 --max-attempts 9 --retry-base 2 --timeout 5 --lease 40 --retention 7 "
-        "--idempotency-key k --unique-key u --batch b --tag x --tag y"
+        "--id j-1 --queue mail --priority -7 --delay 60 --max-attempts 9 --retry-base 2 --timeout 5 --lease 40 "
+        "--retention 7 --idempotency-key k --unique-key u --batch b --tag x --tag y"
     )
     done = file.dibs("enqueue", "send", '{"to": "ä"}', *options.split())
     assert done.stdout == "j-1\n"

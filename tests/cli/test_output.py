@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dibs.cli.errors import Groups, alike
-from dibs.cli.output import Column, Painted, ago, clean, print_json_lines, span, table_lines
+from dibs.cli.output import Cell, Column, Painted, ago, clean, print_json_lines, span, table_lines
 from dibs.domain.job import Error
 from dibs.testing.conformance.builders import new_job
 
@@ -80,7 +80,7 @@ def test_what_is_shown_of_an_escape() -> None:
 
 
 def test_colours_are_only_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [["id", "1", Painted("red", "red")]]
+    rows: list[list[Cell]] = [["id", "1", Painted("red", "red")]]
     assert not any(ESCAPE.search(line) for line in table_lines(COLUMNS, rows))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")

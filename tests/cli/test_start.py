@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import cyclopts
 import pytest
@@ -62,7 +62,7 @@ def function_of(entry: Entry) -> Any:
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
 def test_the_table_says_what_the_commands_say(entry: Entry) -> None:
     found = function_of(entry)
-    said = found.help if isinstance(found, cyclopts.App) else inspect.getdoc(found)
+    said = (found.help if isinstance(found, cyclopts.App) else inspect.getdoc(found)) or ""
     assert re.match(re.escape(entry.summary) + r"[.:,]", said), "the first words of the command itself"
 
 
@@ -89,7 +89,7 @@ def test_each_name_has_a_home() -> None:
     assert json.loads(done.stdout) == [], "nothing is loaded before it is asked for"
     assert set(dibs.__all__) <= set(dir(dibs))
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = dibs.Nothing  # type: ignore[attr-defined]  # that is the point
+        _ = dibs.Nothing
 
 
 def test_the_version(file: Place) -> None:
@@ -97,7 +97,7 @@ def test_the_version(file: Place) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_commands_and_options(shell: str, file: Place) -> None:
+def test_completion_knows_commands_and_options(shell: Literal["bash", "zsh", "fish"], file: Place) -> None:
     script = file.dibs("completion", shell).stdout
     assert script.strip() == commands.generate_completion(shell=shell).strip()
     for word in ("redrive", "queues", "dry-run", "worker-id"):

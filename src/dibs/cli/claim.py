@@ -31,7 +31,7 @@ def claim(
     """Take the next due job, for a script: its id, fence and lease token.
 
     End it with `dibs complete`, `dibs fail` or `dibs release` before the lease runs out. Exits with 3 if there is
-    nothing to take. `dibs exec` and `dibs worker` do all that by themselves.
+    nothing to take. `dibs worker` does all that by itself.
     """
     with link.app() as app:
         try:

@@ -45,9 +45,9 @@ def enqueue(
     retention: Annotated[float | None, Parameter(help="Seconds that it is kept after its end.")] = None,
     idempotency_key: Annotated[str | None, Parameter(help="One job for this key, for as long as it is kept.")] = None,
     unique: Annotated[
-        bool, Parameter(help="None if one with the same task, queue and params is unfinished.", negative=())
+        bool, Parameter(help="Not if one with the same task, queue and params is unfinished.", negative=())
     ] = False,
-    unique_key: Annotated[str | None, Parameter(help="None if one with this key is unfinished.")] = None,
+    unique_key: Annotated[str | None, Parameter(help="Not if one with this key is unfinished.")] = None,
     batch: Annotated[str | None, Parameter(help="The batch that it belongs to.")] = None,
     tag: Annotated[list[str] | None, Parameter(help="A tag; may be repeated.", negative=())] = None,
     json: Json = False,

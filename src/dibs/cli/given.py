@@ -14,7 +14,7 @@ def json_of(field: str, text: str | bytes) -> Any:
     try:
         return decode(raw)
     except Invalid as error:
-        said = "; ".join(problem.message for problem in error.problems)
+        said = "; ".join(problem.message if problem.field == "body" else str(problem) for problem in error.problems)
         bare = "not JSON" in said and bytes(raw[:1]) not in {b"{", b"[", b'"'}
         hint = """. A text needs quotes of its own: '"text"'""" if bare else ""
         raise InvalidRequest([Problem(field, f"{said}{hint}")]) from None

@@ -21,7 +21,7 @@ Fence = Annotated[int, Parameter(help="As the claim said.")]
 Token = Annotated[
     str,
     Parameter(
-        help="As the claim said. By the variable it is in no list of processes.",
+        help="As the claim said; no list of processes shows what is in the variable.",
         env_var="DIBS_LEASE_TOKEN",
         allow_leading_hyphen=True,  # one in sixty-four begins with one
     ),
