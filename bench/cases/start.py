@@ -19,8 +19,12 @@ MOST = 5.0
 
 async def start(run: Run) -> None:
     each = run.size(10, 3)
-    contenders = {name: partial(turn, arguments, each) for name, arguments in {"python": BARE, **COMMANDS}.items()}
-    values = await in_turns(run.view, "start", run.size(7, 3), contenders)
+    values = await in_turns(
+        run.view,
+        "start",
+        run.size(7, 3),
+        {name: partial(turn, arguments, each) for name, arguments in {"python": BARE, **COMMANDS}.items()},
+    )
     for name, seconds in values.items():
         run.figure("start", name, "until it has ended", "ms", [1000 * value for value in seconds])
     run.bar(

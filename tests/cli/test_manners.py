@@ -202,6 +202,26 @@ def end_of_start(files: Path, name: str, process: "subprocess.Popen[bytes]") -> 
     raise AssertionError(name)
 
 
+def test_ctrl_c_ends_a_redrive_between_two_steps_and_tells_how_far_it_came(file: Place) -> None:
+    with dibs.App(file.url).sync as app:
+        for _ in range(10):
+            made = app.enqueue_many([dibs.NewJob("bulk") for _ in range(1000)])
+            app.cancel(*(job.id for job in made))
+    begun = file.terminal("redrive", "--status", "cancelled", "--all", "--yes")
+    begun.until("/10000")
+    begun.interrupt()
+    assert begun.end() == 130
+    assert "Traceback" not in begun.seen
+    [told] = re.findall(r"interrupted: redriven ([0-9,]+) so far", begun.seen)
+    with dibs.App(file.url).sync as app:
+        counts = app.counts()
+        assert app.verify().ok
+    assert counts.pending + counts.cancelled == 10_000
+    assert counts.cancelled > 0
+    # Race: interrupted after a step was written and before it was counted.
+    assert counts.pending - int(told.replace(",", "")) in {0, 500}
+
+
 # Terminals
 
 

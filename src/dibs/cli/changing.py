@@ -126,14 +126,14 @@ def _preview(groups: Groups, now: int) -> None:
 def _act(app: App, act: Act, where: Filter, *, many: Many, how: How, total: int) -> Changes:
     """Do it page by page. The store compares each job again as it is written, so none is changed that moved on."""
     changes = Changes()
-    with progress(how.verb, total, quiet=how.json) as advance:
-        try:
+    try:
+        with progress(how.verb, total, quiet=how.json) as advance:
             for page in _wanted(app, where, many):
                 changes = _add(changes, _step(act, [job.id for job in page], how.by))
                 advance(len(page))
-        except KeyboardInterrupt:
-            remark(f"interrupted: {told(changes, how)} so far")
-            raise
+    except KeyboardInterrupt:
+        remark(f"interrupted: {told(changes, how)} so far")
+        raise
     return changes
 
 

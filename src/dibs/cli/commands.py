@@ -18,12 +18,17 @@ def _version() -> str:
     return __version__
 
 
+def _default(value: object) -> str | None:
+    """Say what an option is if it is not given, where that says anything."""
+    return None if value is None or isinstance(value, bool) else str(value)
+
+
 commands = cyclopts.App(
     name="dibs",
     help=f"{ABOUT} {WHERE}",
     version=_version,
     result_action="return_value",
-    help_format="plaintext",  # nothing in them is markup, and its reader takes long to load
+    default_parameter=cyclopts.Parameter(show_default=_default),
 )
 for entry in COMMANDS:
     commands.command(entry.home, name=entry.name)  # loaded when it is run
