@@ -18,10 +18,15 @@ def confirmed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
+def watched() -> bool:
+    """Say whether someone sees how far it has come."""
+    return sys.stderr.isatty()
+
+
 @contextmanager
 def progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
     """Show a bar while something long goes on; the one who does it says how much more is done."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not watched():
         yield lambda _: None
         return
     from rich.console import Console

@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from dibs.broker.protocol import Changes
-from dibs.cli.asking import confirmed, progress
+from dibs.cli.asking import confirmed, progress, watched
 from dibs.cli.errors import COLUMNS, Groups, row
 from dibs.cli.options import Link, Which
 from dibs.cli.output import print_json, print_table, remark
@@ -92,21 +92,29 @@ def _named(app: App, act: Act, ids: tuple[str, ...], how: How) -> Changes:
 
 def _matching(app: App, act: Act, which: Which, many: Many, how: How) -> Changes | None:
     where = which.filter([Status(status) for status in many.status or ["failed"]])
+    total: int | None = None
+    if how.dry_run or not how.yes or watched():  # else no one wants to know beforehand: it is read once, not twice
+        groups = _look(app, where, many)
+        total = groups.jobs
+        if total and not how.json and (how.dry_run or not how.yes):
+            _preview(groups, app.runtime.clock.now())
+        if total and not how.dry_run and not how.yes and not confirmed(f"{how.verb.capitalize()} {total:,} jobs?"):
+            remark("nothing was done")
+            return None
+    if how.dry_run:
+        changes = Changes(matched=total or 0, dry_run=True)
+    else:
+        changes = _act(app, act, where, many=many, how=how, total=total)
+    if changes == Changes(dry_run=how.dry_run):
+        remark((near_queue(app, which.queue) if which.queue else None) or "no job matches")
+    return changes
+
+
+def _look(app: App, where: Filter, many: Many) -> Groups:
     groups = Groups()
     for page in _wanted(app, where, many):
         groups.add(page)
-    if not groups.jobs:
-        remark((near_queue(app, which.queue) if which.queue else None) or "no job matches")
-        return Changes(dry_run=how.dry_run)
-    if how.dry_run or not how.yes:
-        if not how.json:
-            _preview(groups, app.runtime.clock.now())
-        if how.dry_run:
-            return Changes(matched=groups.jobs, dry_run=True)
-        if not confirmed(f"{how.verb.capitalize()} {groups.jobs:,} jobs?"):
-            remark("nothing was done")
-            return None
-    return _act(app, act, where, many=many, how=how, total=groups.jobs)
+    return groups
 
 
 def _wanted(app: App, where: Filter, many: Many) -> Iterator[list[Job]]:
@@ -123,7 +131,7 @@ def _preview(groups: Groups, now: int) -> None:
         print(f"… and {len(found) - SHOWN:,} more kinds of error")
 
 
-def _act(app: App, act: Act, where: Filter, *, many: Many, how: How, total: int) -> Changes:
+def _act(app: App, act: Act, where: Filter, *, many: Many, how: How, total: int | None) -> Changes:
     """Do it page by page. The store compares each job again as it is written, so none is changed that moved on."""
     changes = Changes()
     try:
