@@ -127,15 +127,22 @@ def test_redrive_counts_what_it_cannot_do(file: Place) -> None:
     assert "unique key" in named.stderr
 
 
-def test_redrive_by_error_leaves_the_others_and_puts_the_oldest_first(file: Place) -> None:
+def test_redrive_of_more_than_a_page_puts_the_oldest_first(file: Place) -> None:
+    with dibs.App(file.url).sync as app:
+        made = app.enqueue_many([dibs.NewJob("t") for _ in range(600)])
+        app.cancel(*(job.id for job in made))
+    assert file.dibs("redrive", "--status", "cancelled", "--yes").stdout == "redriven 600\n"
+    with dibs.App(file.url).sync as app:
+        assert [claim.id for claim in app.claim_many("w", limit=600)] == [job.id for job in made]
+
+
+def test_redrive_by_error_leaves_the_others(file: Place) -> None:
     with dibs.App(file.url).sync as app:
         for n, kind in enumerate(["KeyError", "OSError", "KeyError"]):
             app.enqueue("t", n, max_attempts=1, id=f"j-{n}")
             app.claim("w").fail(dibs.Error("no", kind))  # type: ignore[union-attr]
     assert file.dibs("redrive", "--error", "KeyError", "--yes").stdout == "redriven 2\n"
     assert [job.id for job in jobs(file) if job.status == "failed"] == ["j-1"]
-    with dibs.App(file.url).sync as app:
-        assert [claim.id for claim in app.claim_many("w", limit=3)] == ["j-0", "j-2"]
 
 
 def test_pausing_a_queue_that_is_not_there_yet_is_done_and_told(file: Place) -> None:

@@ -64,6 +64,7 @@ def many(file: Place) -> Place:
         ("jobs --store http://127.0.0.1:1", 8, "127.0.0.1:1"),
         ("jobs --store sqlite:///typo.db", 5, "typo.db"),
         ("complete x --fence 1 --lease-token t", 4, "has ended"),
+        ("complete x --fence 1 --lease-token -t", 4, "has ended"),  # one token in sixty-four begins so
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_to_do(args: str, code: int, words: str, said: Said) -> None:
