@@ -54,14 +54,16 @@ class _Tally:
     jobs: int = 0
     first_us: int = NEVER
     last_us: int = 0
+    created_us: int = 0
     example_id: str = ""
 
     def add(self, job: Job, error: Error) -> None:
         ended = job.completed_us or job.updated_us
         self.jobs += 1
         self.first_us = min(self.first_us, ended)
-        if ended >= self.last_us:
-            self.last_us, self.example_id, self.error = ended, job.id, error
+        # Of those that ended together the one enqueued last, whichever way they are read.
+        if (ended, job.created_us, job.id) >= (self.last_us, self.created_us, self.example_id):
+            self.last_us, self.created_us, self.example_id, self.error = ended, job.created_us, job.id, error
 
     def group(self) -> Group:
         error = self.error
