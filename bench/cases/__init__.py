@@ -27,6 +27,7 @@ from bench.cases.redis import flat as redis_flat
 from bench.cases.redis import pickup as redis_pickup
 from bench.cases.redis import scripts as redis_scripts
 from bench.cases.redis.end_to_end import redis
+from bench.cases.start import start
 from bench.run import Run
 
 
@@ -45,6 +46,7 @@ CASES = (
     Case("pickup", "from another process: how soon a job is claimed, and what waiting costs", pickup),
     Case("http", "claims over HTTP: ten connections to a server process, beside its empty endpoint", http),
     Case("http-polls", "a thousand long polls on one server process: memory, processor, claims for each job", polls),
+    Case("start", "how soon the command line answers, beside bare Python", start),
     Case("flat", "what a claim costs with a long backlog or history", flat),
     Case("postgres", "end to end on PostgreSQL, beside the peers there", postgres),
     Case("postgres-batch", "claim and settle on PostgreSQL, beside the bare driver", postgres_batch.batch),

@@ -60,3 +60,31 @@ def test_the_worker_of_the_page_runs(tmp_path: Path) -> None:
     done = subprocess.run(dibs, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stderr
     assert "mailing a@example.org hi under fence 1" in done.stdout
+
+
+@pytest.mark.timeout(180)
+def test_the_dead_letters_of_the_page_come_and_go(tmp_path: Path) -> None:
+    """A newcomer types what the page says, in turn, and sees what it shows; … stands for what differs each time."""
+    page = (ROOT / "docs" / "how-to" / "deal-with-dead-letters.md").read_text()
+    broken, mended = SNIPPET.findall(page)
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment |= {"DIBS_STORE": "sqlite:///jobs.db"}
+    typed = 0
+    for at in re.finditer(r"^```console\n(?P<session>.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        (tmp_path / "shop.py").write_text(broken if at.start() < page.index("## Mend it") else mended)
+        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", at["session"], re.MULTILINE):
+            if command.startswith("export "):
+                assert command == "export DIBS_STORE=sqlite:///jobs.db"
+                continue
+            script = f'dibs() {{ {sys.executable} -m dibs "$@" 2>&1; }}; {command}'
+            done = subprocess.run(
+                ["bash", "-c", script], check=False, cwd=tmp_path, env=environment, capture_output=True, text=True
+            )
+            assert done.returncode == 0, (command, done.stdout)
+            assert re.fullmatch(_as_pattern(shown), " ".join(done.stdout.split())), (command, done.stdout)
+            typed += 1
+    assert typed == 12
+
+
+def _as_pattern(shown: str) -> str:
+    return " ".join(".*" if word == "…" else re.escape(word) for word in shown.split())

@@ -34,7 +34,9 @@ def exec_(
     verbose: Annotated[bool, Parameter(help="Log every job.", negative=())] = False,
     until_idle: Annotated[bool, Parameter(help="End when there is nothing left to do.", negative=())] = False,
 ) -> int:
-    """Run a program for each job of a task, until SIGTERM or Ctrl-C: dibs exec --task resize -- ./resize --small.
+    """Run a program for each job of a task, until SIGTERM or Ctrl-C.
+
+    dibs exec --task resize -- ./resize --small
 
     The params are on its stdin, as JSON; what it prints is the result; DIBS_ID, DIBS_FENCE and DIBS_ATTEMPT are in its
     environment. It exits with 0: completed; with 100: failed for good; with anything else: failed, to be tried again.

@@ -11,9 +11,9 @@ from dibs.app import App
 from dibs.domain.errors import InvalidRequest, NotFound, Problem
 
 
-def existing(url: str | None) -> App:
+def existing(url: str | None, api_key: str | None = None) -> App:
     """Make an app of a store that is there already: a mistyped file is not made, and then found to be empty."""
-    app = App(url)
+    app = App(url, api_key=api_key)
     path = place_of(app)
     if path is not None and not path.exists():
         raise NotFound(

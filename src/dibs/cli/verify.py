@@ -10,19 +10,20 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import Progress
 
-from dibs.cli.load import existing
+from dibs.cli.options import Link
 
 
 def verify(
     *,
-    store: Annotated[str | None, Parameter(help="The store's URL.")] = None,
     json: Annotated[bool, Parameter(help="Print the report as JSON.", negative=())] = False,
+    link: Link = Link(),  # noqa: B008 - frozen
 ) -> int:
     """Replay the store's log and prove on it: one holder at a time, growing fences, attempts, due times, keys, states.
 
     Exits with 0 if every promise was kept, with 1 if one was broken; the first event that breaks it is printed.
     """
-    with existing(store).sync as app:
+    with link.app() as opened:
+        app = opened.sync
         console = Console(stderr=True)
         with Progress(console=console, transient=True, disable=json or not sys.stderr.isatty()) as bar:
             counts = app.counts()

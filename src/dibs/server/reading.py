@@ -66,11 +66,16 @@ async def _read_on(message: Any, receive: Receive) -> bytes:
 
 
 def parse(body: bytes, headers: dict[bytes, bytes]) -> Any:
-    """Read JSON. A field that is there twice is refused: no one knows which was meant."""
+    """Read the body, which has to say that it is JSON."""
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     # Asked for by name, since a web page of another site can send anything else without being allowed to.
     if kind != b"application/json":
         raise WrongContent(f"the Content-Type is {printable(kind.decode('latin-1'))!r}" if kind else "")
+    return decode(body)
+
+
+def decode(body: bytes) -> Any:
+    """Read JSON. A field that is there twice is refused: no one knows which was meant."""
     try:
         value = _decoder.decode(body.decode())
     except UnicodeDecodeError as error:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dibs.domain.errors import Problem
-from dibs.domain.job import Retention, Status, Terms
-from dibs.domain.newjob import NewJob
-from dibs.domain.retry import Backoff
+from dibs.domain.job import Status, Terms
 from dibs.server.problems import Misfit
 from dibs.server.route import Call, Reply, Route
 from dibs.wire.answered import Enqueued, EnqueuedMany, Task
-from dibs.wire.asked import NewTask, NewTasks, Retain
+from dibs.wire.asked import NewTask, NewTasks
 from dibs.wire.show import task_of
+from dibs.wire.taken import new_job_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +46,7 @@ async def enqueue(call: Call) -> Reply:
 
 async def _enqueue(call: Call, asked: list[NewTask]) -> list[Task]:
     app, caller = call.state.app, call.caller
-    jobs = [_new_job(task) for task in asked]
+    jobs = [new_job_of(task) for task in asked]
     if caller.queues is not None:
         caller.allow(job.queue or _usual_queue(call, job.task) for job in jobs)
     enqueued = await app.enqueue_many(jobs)
@@ -59,36 +58,6 @@ def _usual_queue(call: Call, task: str) -> str:
     known = app.tasks.get(task)
     named: str | None = None if known is None else known.defaults.get("queue")
     return named or app.runtime.config.queue
-
-
-def _new_job(task: NewTask) -> NewJob:
-    retry = task.retry
-    return NewJob(
-        task.task_type,
-        task.params,
-        id=task.id,
-        queue=task.queue,
-        priority=task.priority,
-        delay=task.delay_seconds,
-        scheduled_at=task.scheduled_at,
-        max_attempts=task.max_attempts,
-        retry=None if retry is None else Backoff(retry.base, retry.cap),
-        timeout=task.timeout_seconds,
-        lease=task.lease_seconds,
-        idempotency_key=task.idempotency_key,
-        unique=task.unique,
-        unique_key=task.unique_key,
-        batch=task.batch_id,
-        tags=task.tags,
-        retention=_kept(task.retention),
-        trace=task.trace,
-    )
-
-
-def _kept(asked: float | Retain | None) -> Retention | float | None:
-    if not isinstance(asked, Retain):
-        return asked
-    return Retention(completed=asked.completed, cancelled=asked.cancelled, failed=asked.failed, keyed=asked.keyed)
 
 
 def _shown(caller: Caller, job: Job) -> Job:
