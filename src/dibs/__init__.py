@@ -45,6 +45,7 @@ from dibs.domain.job import (
 )
 from dibs.domain.newjob import EnqueueOptions, NewJob
 from dibs.domain.retry import Backoff, Duration
+from dibs.domain.schedule import ScheduleInfo
 from dibs.domain.signals import Fail, Retry, Snooze
 from dibs.page import Page
 from dibs.sync import SyncApp, SyncClaim, SyncTask
@@ -95,6 +96,7 @@ __all__ = [
     "Report",
     "Retention",
     "Retry",
+    "ScheduleInfo",
     "SchemaOutdated",
     "Snooze",
     "Status",

@@ -11,6 +11,7 @@ from dibs.cli.demo import demo
 from dibs.cli.doctor import doctor
 from dibs.cli.keys import keys
 from dibs.cli.migrate import migrate
+from dibs.cli.schedules import schedules
 from dibs.cli.serve import serve
 from dibs.cli.verify import verify
 from dibs.cli.worker import worker
@@ -29,6 +30,7 @@ commands.command(doctor)
 commands.command(worker)
 commands.command(serve)
 commands.command(keys)
+commands.command(schedules)
 
 
 def run(tokens: list[str]) -> int:

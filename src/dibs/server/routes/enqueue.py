@@ -47,21 +47,23 @@ async def enqueue(call: Call) -> Reply:
 
 async def _enqueue(call: Call, asked: list[NewTask]) -> list[Task]:
     app, caller = call.state.app, call.caller
-    jobs = [_new_job(task) for task in asked]
+    jobs = [new_job(task) for task in asked]
     if caller.queues is not None:
-        caller.allow(job.queue or _usual_queue(call, job.task) for job in jobs)
+        caller.allow(job.queue or usual_queue(call, job.task) for job in jobs)
     enqueued = await app.enqueue_many(jobs)
     return [task_of(_shown(caller, job), duplicate=True) for job in enqueued]
 
 
-def _usual_queue(call: Call, task: str) -> str:
+def usual_queue(call: Call, task: str) -> str:
+    """Say where a job goes that names no queue."""
     app = call.state.app
     known = app.tasks.get(task)
     named: str | None = None if known is None else known.defaults.get("queue")
     return named or app.runtime.config.queue
 
 
-def _new_job(task: NewTask) -> NewJob:
+def new_job(task: NewTask) -> NewJob:
+    """Read a job to be enqueued."""
     retry = task.retry
     return NewJob(
         task.task_type,
