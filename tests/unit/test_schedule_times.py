@@ -30,7 +30,7 @@ def local_ticks(cron: str, tz: str, begin: str, days: float) -> list[str]:
     zone = ZoneInfo(tz)
     start = us(datetime.fromisoformat(begin).replace(tzinfo=zone)) - 1
     end = start + round(days * 86_400 * SECOND)
-    found = []
+    found: list[str] = []
     for tick in timing_of(cron, tz).ticks(start, start):
         if tick > end:
             return found
@@ -108,6 +108,15 @@ def test_it_does_not_matter_where_one_begins_to_look(cron: str, tz: str, day: st
     assert timing.next(place, start) == next(tick for tick in every if tick > place)
     assert timing.newest(start, place, 3) == [tick for tick in every if tick <= place][-3:]
     assert timing.newest(place, end, 10_000) == [tick for tick in every if tick > place]
+
+
+def test_in_the_repeated_hour_no_fixed_time_is_found_behind_us() -> None:
+    timing = timing_of("45 2 * * *", "Europe/Berlin")
+    in_the_second = utc("2027-10-31T01:20")  # 02:20 for the second time; 02:45 was at 00:45 UTC
+
+    assert timing.next(utc("2027-10-31T00:20"), 0) == utc("2027-10-31T00:45")
+    assert timing.next(in_the_second, 0) == utc("2027-11-01T01:45")
+    assert timing.newest(in_the_second, utc("2027-11-01"), 5) == []
 
 
 @settings(max_examples=40, deadline=None)
