@@ -7,6 +7,7 @@ import dibs
 
 app = dibs.App("memory://")  # with "sqlite:///jobs.db" workers may be other processes: dibs worker schedule:app
 ticks: list[str] = []
+ticked_twice = asyncio.Event()
 
 
 @app.schedule(timedelta(seconds=1), params={"name": "world"})
@@ -14,6 +15,8 @@ ticks: list[str] = []
 async def greet(name: str) -> str:
     """Each second; the key of the job says for which one."""
     ticks.append(str(dibs.current().job.idempotency_key))
+    if len(ticks) > 1:
+        ticked_twice.set()
     return f"hello {name}"
 
 
@@ -25,8 +28,7 @@ def clean_up() -> None:
 async def main() -> None:
     worker = dibs.Worker(app)
     running = asyncio.create_task(worker.run())
-    while len(ticks) < 2:
-        await asyncio.sleep(0.05)
+    await ticked_twice.wait()
 
     for schedule in await app.schedules():
         print(f"{schedule.name}: {schedule.timing}, {schedule.status}, next at {schedule.next_at}")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dibs.domain.audit import Report
     from dibs.domain.job import Counts, Event, Explanation, Job, Json, QueueInfo, Status, WorkerInfo
     from dibs.domain.retry import Duration
-    from dibs.domain.schedule import Plan, ScheduleInfo
+    from dibs.domain.schedule import Plan, Policy, ScheduleInfo
     from dibs.schedules import Scheduler
     from dibs.sync import SyncApp
 
@@ -105,7 +105,7 @@ class App:
         cron_or_interval: str | Duration,
         *,
         tz: str = "UTC",
-        catch_up: str = "last",
+        catch_up: Policy = "last",
         name: str | None = None,
         params: Mapping[str, Json] | None = None,
     ) -> Scheduler:

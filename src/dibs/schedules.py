@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from dibs.domain.job import Json
     from dibs.domain.retry import Duration
+    from dibs.domain.schedule import Policy
     from dibs.task import P, R, Task, Tasks
 
 
@@ -25,7 +26,7 @@ class Scheduler:
         cron_or_interval: str | Duration,
         *,
         tz: str,
-        catch_up: str,
+        catch_up: Policy,
         name: str | None,
         params: Mapping[str, Json] | None,
     ) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dibs.app import App
     from dibs.domain.job import Job, Json
     from dibs.domain.retry import Duration
-    from dibs.domain.schedule import Plan
+    from dibs.domain.schedule import Plan, Policy
     from dibs.schedules import Scheduler
     from dibs.sync import SyncTask
 
@@ -160,7 +160,7 @@ class Tasks:
         cron_or_interval: str | Duration,
         *,
         tz: str = "UTC",
-        catch_up: str = "last",
+        catch_up: Policy = "last",
         name: str | None = None,
         params: Mapping[str, Json] | None = None,
     ) -> Scheduler:

@@ -104,24 +104,6 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_worker_ticks_and_runs(app: App) -> None:
-    ran: list[str] = []
-
-    @app.schedule(1, params={"who": "me"})
-    def hello(who: str) -> None:
-        ran.append(who)
-
-    worker = Worker(app)
-    running = asyncio.create_task(worker.run())
-    await until(lambda: len(ran) >= 2)
-    worker.stop()
-    await running
-
-    [info] = await app.schedules()
-    assert (info.name, info.status) == ("hello", "active")
-    assert set(ran) == {"me"}
-
-
 async def test_until_idle_does_not_tick(app: App) -> None:
     app.schedule(1)(app.task("work")(lambda: None))
     await Worker(app).run(until_idle=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,10 @@ MAX_PARAMS = 64 * 1024
 MOST_SCHEDULES = 1000
 
 _NOT_OF_A_TICK = ("id", "idempotency_key", "delay", "scheduled_at")
+
+
+Policy = Literal["last", "all", "none"]
+"""What ``catch_up`` may be."""
 
 
 class CatchUp(StrEnum):
