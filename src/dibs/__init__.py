@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from dibs.domain.newjob import EnqueueOptions, NewJob
     from dibs.domain.retry import Backoff, Duration
+    from dibs.domain.schedule import ScheduleInfo
     from dibs.domain.signals import Fail, Retry, Snooze
     from dibs.page import Page
     from dibs.sync import SyncApp, SyncClaim, SyncTask
@@ -74,6 +75,7 @@ _HOMES = {
     ),
     "dibs.domain.newjob": "EnqueueOptions NewJob",
     "dibs.domain.retry": "Backoff Duration",
+    "dibs.domain.schedule": "ScheduleInfo",
     "dibs.domain.signals": "Fail Retry Snooze",
     "dibs.page": "Page",
     "dibs.sync": "SyncApp SyncClaim SyncTask",
@@ -146,6 +148,7 @@ __all__ = [
     "Report",
     "Retention",
     "Retry",
+    "ScheduleInfo",
     "SchemaOutdated",
     "Snooze",
     "Status",

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from dibs.domain.audit import Report
     from dibs.domain.job import Counts, Event, Explanation, Job, Json, QueueInfo, Status, WorkerInfo
     from dibs.domain.retry import Duration
+    from dibs.domain.schedule import Plan, Policy, ScheduleInfo
+    from dibs.schedules import Scheduler
     from dibs.sync import SyncApp
 
 logger = logging.getLogger("dibs")
@@ -97,6 +99,27 @@ class App:
     def include(self, tasks: Tasks) -> None:
         """Take in tasks that are defined elsewhere, all of them or none."""
         self._tasks.adopt(tasks)
+
+    def schedule(
+        self,
+        cron_or_interval: str | Duration,
+        *,
+        tz: str = "UTC",
+        catch_up: Policy = "last",
+        name: str | None = None,
+        params: Mapping[str, Json] | None = None,
+    ) -> Scheduler:
+        """Enqueue a task again and again: by cron, in a time zone, or each so many seconds. Workers see to it.
+
+        It goes above ``@app.task``, or above a function, which becomes a task; ``params`` names its arguments.
+        ``catch_up`` is what becomes of ticks that were missed while nothing ran: ``last``, ``all`` or ``none``.
+        """
+        return self._tasks.schedule(cron_or_interval, tz=tz, catch_up=catch_up, name=name, params=params)
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The schedules that this app defines; ``schedules()`` reads those that the store knows."""
+        return list(self._tasks.plans.values())
 
     # Enqueue
 
@@ -269,6 +292,10 @@ class App:
         """List the workers that are known."""
         return await self.runtime.broker().workers()
 
+    async def schedules(self) -> list[ScheduleInfo]:
+        """List the schedules that workers have made known."""
+        return await self.runtime.broker().schedules()
+
     # What an operator does
 
     async def cancel(self, *ids: str, by: str | None = None) -> Changes:
@@ -294,6 +321,18 @@ class App:
     async def resume(self, queue: str, by: str | None = None) -> None:
         """Let a queue hand out jobs again."""
         await self.runtime.broker().resume(queue, by=by)
+
+    async def pause_schedule(self, name: str, by: str | None = None) -> ScheduleInfo:
+        """Let a schedule not tick until it is resumed."""
+        return await self.runtime.broker().pause_schedule(name, by=by)
+
+    async def resume_schedule(self, name: str, by: str | None = None) -> ScheduleInfo:
+        """Let a schedule tick again; what it would have done while it was paused is not made up for."""
+        return await self.runtime.broker().resume_schedule(name, by=by)
+
+    async def run_schedule(self, name: str) -> Job:
+        """Enqueue the job of a schedule now, beside its ticks, whether it is paused or not."""
+        return await self.runtime.broker().run_schedule(name)
 
     async def once(self, key: str, function: Callable[[], Any]) -> Any:
         """Return what is kept under the key, or run the function and keep what it returns, for seven days."""

@@ -15,6 +15,7 @@ from dibs.domain.audit import Report
 from dibs.domain.job import Counts, Error, Event, Explanation, Filter, Job, Json, Order, QueueInfo, Status, WorkerInfo
 from dibs.domain.newjob import EnqueueOptions, NewJob
 from dibs.domain.retry import Duration
+from dibs.domain.schedule import ScheduleInfo
 from dibs.task import CallOptions, P, R, Task
 from dibs.twin import SyncPage, Twin, TwinApp, TwinClaim, give_back
 
@@ -180,6 +181,10 @@ class SyncApp(TwinApp):
         """List the workers that are known."""
         return self._run(self._async.workers())
 
+    def schedules(self) -> list[ScheduleInfo]:
+        """List the schedules that workers have made known."""
+        return self._run(self._async.schedules())
+
     def cancel(self, *ids: str, by: str | None = None) -> Changes:
         """Stop jobs that have not ended. One alone that cannot be stopped is an error; of several it is counted."""
         return self._run(self._async.cancel(*ids, by=by))
@@ -199,6 +204,18 @@ class SyncApp(TwinApp):
     def resume(self, queue: str, by: str | None = None) -> None:
         """Let a queue hand out jobs again."""
         self._run(self._async.resume(queue, by))
+
+    def pause_schedule(self, name: str, by: str | None = None) -> ScheduleInfo:
+        """Let a schedule not tick until it is resumed."""
+        return self._run(self._async.pause_schedule(name, by))
+
+    def resume_schedule(self, name: str, by: str | None = None) -> ScheduleInfo:
+        """Let a schedule tick again; what it would have done while it was paused is not made up for."""
+        return self._run(self._async.resume_schedule(name, by))
+
+    def run_schedule(self, name: str) -> Job:
+        """Enqueue the job of a schedule now, beside its ticks, whether it is paused or not."""
+        return self._run(self._async.run_schedule(name))
 
     def verify(self, progress: Callable[[int], None] | None = None) -> Report:
         """Replay the store's log and prove the promises on it; ``progress`` is told how many jobs have been checked."""

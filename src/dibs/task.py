@@ -15,7 +15,10 @@ from dibs.domain.settings import DEFAULTS, Defaults
 
 if TYPE_CHECKING:
     from dibs.app import App
-    from dibs.domain.job import Job
+    from dibs.domain.job import Job, Json
+    from dibs.domain.retry import Duration
+    from dibs.domain.schedule import Plan, Policy
+    from dibs.schedules import Scheduler
     from dibs.sync import SyncTask
 
 P = ParamSpec("P")
@@ -137,6 +140,7 @@ class Tasks:
     def __init__(self, app: App | None = None) -> None:
         self.app = app
         self.by_name: dict[str, Task[..., Any]] = {}
+        self.plans: dict[str, Plan] = {}
         self._above: Tasks | None = None  # the app's own, once it has included these
 
     @overload
@@ -153,11 +157,33 @@ class Tasks:
             return self._add(name, None, options)
         return lambda function: self._add(function, name, options)
 
+    def schedule(
+        self,
+        cron_or_interval: str | Duration,
+        *,
+        tz: str = "UTC",
+        catch_up: Policy = "last",
+        name: str | None = None,
+        params: Mapping[str, Json] | None = None,
+    ) -> Scheduler:
+        """Enqueue a task again and again: see ``App.schedule``."""
+        from dibs.schedules import Scheduler
+
+        return Scheduler(self, cron_or_interval, tz=tz, catch_up=catch_up, name=name, params=params)
+
+    def add_plan(self, plan: Plan) -> None:
+        """Take in a schedule, here and in the app."""
+        registries = [self] if self._above is None else [self, self._above]
+        if any(plan.name in registry.plans for registry in registries):
+            raise InvalidRequest([_taken("schedule", plan.name)])
+        for registry in registries:
+            registry.plans[plan.name] = plan
+
     def _add(self, function: Callable[P, R], name: str | None, options: TaskOptions) -> Task[P, R]:
         name = check_task(function, name, options)
         registries = [self] if self._above is None else [self, self._above]
         if any(name in registry.by_name for registry in registries):
-            raise InvalidRequest([Problem("name", f"there is a task {name!r} already; give one of them another name")])
+            raise InvalidRequest([_taken("task", name)])
         task = Task(function, name, options, self)
         for registry in registries:
             registry.by_name[name] = task
@@ -174,8 +200,15 @@ class Tasks:
             raise InvalidRequest([Problem("tasks", "were included in an app already")])
         if twice := sorted(set(tasks.by_name) & set(self.by_name)):
             raise InvalidRequest([Problem("tasks", f"there are tasks of these names already: {', '.join(twice)}")])
+        if twice := sorted(set(tasks.plans) & set(self.plans)):
+            raise InvalidRequest([Problem("tasks", f"there are schedules of these names already: {', '.join(twice)}")])
         self.by_name.update(tasks.by_name)
+        self.plans.update(tasks.plans)
         tasks.app, tasks._above = self.app, self
+
+
+def _taken(what: str, name: str) -> Problem:
+    return Problem("name", f"there is a {what} {name!r} already; give one of them another name")
 
 
 def check_task(function: Callable[..., Any], name: str | None, options: Mapping[str, Any]) -> str:

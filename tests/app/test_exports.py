@@ -44,6 +44,7 @@ PUBLIC = {
     "Report",
     "Retention",
     "Retry",
+    "ScheduleInfo",
     "SchemaOutdated",
     "Snooze",
     "Status",

@@ -68,7 +68,7 @@ def _is(value: Any, kind: str) -> bool:
 def operation(document: dict[str, Any], method: str, path: str) -> dict[str, Any] | None:
     """Find what describes a call."""
     for template, methods in sorted(document["paths"].items(), key=lambda item: "{" in item[0]):
-        pattern = re.sub(r"{\w+}", "[^/]+", template.replace("{queue}", ".+"))
+        pattern = re.sub(r"{\w+}", "[^/]+", re.sub("{(queue|name)}", ".+", template))
         if re.fullmatch(pattern, path) and method.lower() in methods:
             found: dict[str, Any] = methods[method.lower()]
             return found

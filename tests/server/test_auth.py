@@ -42,6 +42,12 @@ SCOPES = {
     "GET /metrics": "read",
     "GET /api/documents": "work",
     "POST /api/documents": "work",
+    "GET /api/schedules": "read",
+    "POST /api/schedules": "produce",
+    "POST /api/schedules/tick": "work",
+    "POST /api/schedules/{name:path}/pause": "admin",
+    "POST /api/schedules/{name:path}/resume": "admin",
+    "POST /api/schedules/{name:path}/run": "produce",
     "POST /api/dead/redrive": "admin",
     "POST /api/dead/purge": "admin",
     "POST /api/queues/{queue:path}/pause": "admin",
@@ -61,6 +67,8 @@ BODIES: dict[str, Any] = {
     "/api/dead/redrive": {"ids": ["none"]},
     "/api/dead/purge": {"ids": ["none"]},
     "/api/documents": {"name": "once/x"},
+    "/api/schedules": {"schedules": []},
+    "/api/schedules/tick": {"names": ["none"]},
 }
 CLAIM = {"fence": 1, "lease_token": "x"}
 
@@ -75,7 +83,9 @@ async def test_scopes(client: Client, make_key: Make, scope: str) -> None:
     for call, needed in SCOPES.items():
         method, path = call.split()
         body = BODIES.get(path, CLAIM if path.endswith(("complete", "heartbeat", "release")) else None)
-        address = path.replace("{id}", "none").replace("{queue:path}", "a/b") + STREAMS.get(call, "")
+        address = path.replace("{id}", "none").replace("{queue:path}", "a/b").replace(
+            "{name:path}", "a/b"
+        ) + STREAMS.get(call, "")
         answer = await client.send(method, address, key=key) if method == "GET" else None
         answer = answer or await client.post(address, body, key=key)
         if scope in {needed, "admin"}:

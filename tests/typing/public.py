@@ -29,6 +29,30 @@ def resize(path: str, width: int) -> str:
 def elsewhere() -> None: ...
 
 
+@app.schedule("0 4 * * *", tz="Europe/Berlin", catch_up="all")
+@app.task(queue="mail")
+async def nightly(days: int = 1) -> bool:
+    return days > 0
+
+
+@tasks.schedule(timedelta(minutes=5), params={"days": 7})
+def often(days: int) -> str:
+    return str(days)
+
+
+async def what_is_scheduled_is_a_task() -> None:
+    assert_type(await nightly.enqueue(3), dibs.Job)
+    assert_type(await nightly(3), bool)
+    assert_type(often(1), str)
+    assert_type(await app.schedules(), list[dibs.ScheduleInfo])
+    assert_type(app.sync.pause_schedule("nightly", by="me"), dibs.ScheduleInfo)
+    assert_type(await app.run_schedule("nightly"), dibs.Job)
+
+    await nightly.enqueue("a")  # type: ignore[arg-type]
+    app.schedule(60, catch_up="some")  # type: ignore[arg-type]
+    app.schedule([60])  # type: ignore[arg-type]
+
+
 async def tasks_are_typed_by_their_signature() -> None:
     assert_type(await send.enqueue("a", "b", copies=2), dibs.Job)
     assert_type(await send.options(delay=60, idempotency_key="k", connection=None).enqueue("a"), dibs.Job)

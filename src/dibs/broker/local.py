@@ -25,6 +25,7 @@ from dibs.broker.line import Lines
 from dibs.broker.maintenance import Maintenance
 from dibs.broker.protocol import BEAT_EVERY, Ask, Changes, Ending
 from dibs.broker.roster import Roster, check_beat
+from dibs.broker.schedules import Schedules
 from dibs.domain import checks, transitions
 from dibs.domain.audit import Checker, Report
 from dibs.domain.errors import (
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from dibs.domain.job import Json, Ref
     from dibs.domain.newjob import NewJob
     from dibs.domain.retry import Duration
+    from dibs.domain.schedule import Plan, ScheduleInfo, Ticked
     from dibs.domain.settings import Config
     from dibs.domain.transitions import Write
     from dibs.store import Store
@@ -90,6 +92,7 @@ class LocalBroker:
         self._gets = Batcher[str, "Job | None"](store.get, most=MAX_BATCH)
         self._bulk = Bulk(store, self._write)
         self._roster = Roster(store)
+        self._schedules = Schedules(store, clock, config, self._insert)
 
     async def _open(self) -> None:
         if not self._opened:
@@ -106,11 +109,15 @@ class LocalBroker:
         if connection is not None:
             [answer] = await self._store.insert([drafts], connection=connection)
         else:
-            [answer] = await self._inserts.call([drafts])
-            if isinstance(answer, Refusal) and answer.busy:  # whoever waits for another's open transaction waits alone
-                [answer] = await self._store.insert([drafts])
+            answer = await self._insert(drafts)
         if isinstance(answer, Refusal):
             raise _mismatch(answer, drafts)
+        return answer
+
+    async def _insert(self, drafts: list[Draft]) -> list[Job] | Refusal:
+        [answer] = await self._inserts.call([drafts])
+        if isinstance(answer, Refusal) and answer.busy:  # whoever waits for another's open transaction waits alone
+            [answer] = await self._store.insert([drafts])
         return answer
 
     # Claim
@@ -280,6 +287,34 @@ class LocalBroker:
     async def workers(self) -> list[WorkerInfo]:
         await self._open()
         return await self._roster.all()
+
+    # Schedules
+
+    async def publish(self, plans: Sequence[Plan]) -> None:
+        await self._open()
+        await self._schedules.publish(plans)
+
+    async def tick(self, names: Sequence[str]) -> Ticked:
+        await self._open()
+        return await self._schedules.tick(names)
+
+    async def schedules(self) -> list[ScheduleInfo]:
+        await self._open()
+        return await self._schedules.all()
+
+    async def pause_schedule(self, name: str, *, by: str | None = None) -> ScheduleInfo:
+        check_actor(by)
+        await self._open()
+        return await self._schedules.switch(name, paused=True, by=by)
+
+    async def resume_schedule(self, name: str, *, by: str | None = None) -> ScheduleInfo:
+        check_actor(by)
+        await self._open()
+        return await self._schedules.switch(name, paused=False, by=by)
+
+    async def run_schedule(self, name: str) -> Job:
+        await self._open()
+        return await self._schedules.run(name)
 
     # Queues and documents
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from dibs.domain.newjob import NewJob
     from dibs.domain.retry import Duration
+    from dibs.domain.schedule import Plan, ScheduleInfo, Ticked
     from dibs.store import Written
 
 
@@ -148,6 +149,30 @@ class Broker(Protocol):
 
     async def workers(self) -> list[WorkerInfo]:
         """List the workers that beat within the last day, and whoever else holds a claim."""
+        ...
+
+    async def publish(self, plans: Sequence[Plan]) -> None:
+        """Make schedules known, as the code defines them; one that ticks otherwise than before begins anew."""
+        ...
+
+    async def tick(self, names: Sequence[str]) -> Ticked:
+        """Enqueue what is due of these schedules, each tick once, whoever else does so at the same time."""
+        ...
+
+    async def schedules(self) -> list[ScheduleInfo]:
+        """List the schedules that are known, by name."""
+        ...
+
+    async def pause_schedule(self, name: str, *, by: str | None = None) -> ScheduleInfo:
+        """Let a schedule not tick. Pausing twice is no error."""
+        ...
+
+    async def resume_schedule(self, name: str, *, by: str | None = None) -> ScheduleInfo:
+        """Let a schedule tick again, from now on."""
+        ...
+
+    async def run_schedule(self, name: str) -> Job:
+        """Enqueue the job of a schedule now, beside its ticks."""
         ...
 
     async def pause(self, queue: str, *, by: str | None = None) -> None:

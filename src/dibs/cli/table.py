@@ -24,6 +24,7 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
         Entry("queues", "dibs.cli.queues:queues", "List the queues"),
         Entry("workers", "dibs.cli.workers:workers", "List the workers"),
         Entry("batches", "dibs.cli.batches:batches", "Say how far batches have come"),
+        Entry("schedules", "dibs.cli.schedules:schedules", "List, pause, resume and run schedules"),
         Entry("log", "dibs.cli.log:log", "Show what has happened to a job"),
         Entry("explain", "dibs.cli.explain:explain", "Say why a job is not running now"),
         Entry("top", "dibs.cli.top:top", "Watch queues and workers, live"),

@@ -29,6 +29,7 @@ from dibs.domain.settings import MAX_CLAIM
 from dibs.worker.handling import Handlers
 from dibs.worker.pace import Pace, pause
 from dibs.worker.presence import Presence
+from dibs.worker.scheduling import Scheduling
 from dibs.worker.settling import Settlement, Settling, released
 from dibs.worker.threads import Threads
 
@@ -109,6 +110,8 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._runtime.maintain()
         presence = Presence(self._runtime, self.worker_id, self._metadata())
+        # Not until idle: there would be no telling when that is.
+        scheduling = Scheduling(self._runtime, [] if until_idle else self.app.plans)
         try:
             await self._fetch_until_stopped(until_idle=until_idle)
             await self._finish()
@@ -116,6 +119,7 @@ class Worker:
             await self._abandon()
             raise
         finally:
+            await scheduling.leave()
             await self._settling.close()
             await presence.leave()
             if self._threads is not None:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from dibs.broker.intake import check_failure, check_verb, drafts_of, query_of
+from dibs.broker.schedules import drafts_of_plans
 from dibs.domain import checks
 from dibs.domain.errors import InvalidRequest
 from dibs.domain.job import Order, Retention
@@ -19,6 +20,7 @@ from dibs.domain.retry import SECOND, Duration, micros
 from dibs.domain.settings import DEFAULTS, Config
 from dibs.domain.validate import encode
 from dibs.wire.asked import Claiming, ClaimingOne, Extending, NewTask, Retain, Retry, Settling, TaskFilter
+from dibs.wire.schedules import NewSchedule, Publishing, without_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from dibs.clock import Clock
     from dibs.domain.job import Draft, Extension, Filter
     from dibs.domain.newjob import NewJob
+    from dibs.domain.schedule import Plan
 
 _USUAL_QUEUE = Config.of().queue
 _ORDERS: dict[Order, dict[str, Any]] = {
@@ -42,6 +45,24 @@ def new_tasks(jobs: Sequence[NewJob], config: Config, clock: Clock) -> list[NewT
     """Make what is sent of new jobs: each with an id, so that sending it twice makes no second job."""
     drafts = drafts_of(jobs, config, clock)
     return [_new_task(_with_settings(new, config), draft) for new, draft in zip(jobs, drafts, strict=True)]
+
+
+def publishing(plans: Sequence[Plan], config: Config, clock: Clock) -> Publishing:
+    """Make what is sent of schedules, once they were checked."""
+    drafts_of_plans(plans, config, clock)
+    return Publishing(
+        schedules=[
+            NewSchedule(
+                name=plan.name,
+                task=without_id(new_tasks([plan.job], config, clock)[0]),
+                cron=plan.timing.cron,
+                every_seconds=None if plan.timing.every_us is None else plan.timing.every_us / SECOND,
+                tz=plan.timing.tz,
+                catch_up=plan.catch_up.value,
+            )
+            for plan in plans
+        ]
+    )
 
 
 def _with_settings(new: NewJob, config: Config) -> NewJob:

@@ -25,14 +25,17 @@ from dibs.broker.intake import (
 )
 from dibs.broker.protocol import BEAT_EVERY, Ask, Changes, Ending
 from dibs.broker.roster import MAX_METADATA, check_beat
+from dibs.broker.schedules import check_schedule_names
 from dibs.domain import checks
 from dibs.domain.errors import InvalidRequest, NotFound, NothingPending, NotSupported
 from dibs.domain.job import Explanation, Extension, Outcome
 from dibs.domain.retry import SECOND
+from dibs.domain.schedule import Ticked
 from dibs.domain.settings import MAX_BATCH, MAX_BATCH_BYTES
 from dibs.domain.validate import encode
 from dibs.store import Written
 from dibs.wire import answered, read
+from dibs.wire import schedules as wire
 from dibs.wire.asked import (
     MAX_LIST,
     Cancelling,
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from dibs.domain.job import Counts, Document, Event, Filter, Job, Json, QueueInfo, Ref, WorkerInfo
     from dibs.domain.newjob import NewJob
     from dibs.domain.retry import Duration
+    from dibs.domain.schedule import Plan, ScheduleInfo
     from dibs.domain.settings import Config
 
 POLL = 25.0
@@ -296,6 +300,37 @@ class HttpBroker:
 
     async def workers(self) -> list[WorkerInfo]:
         return list(map(read.worker_info, (await self._get("/api/workers", answered.Workers)).workers))
+
+    # Schedules
+
+    async def publish(self, plans: Sequence[Plan]) -> None:
+        asked = asking.publishing(plans, self._config, self._clock)
+        await self._post("/api/schedules", asked, wire.Published, again=True)
+
+    async def tick(self, names: Sequence[str]) -> Ticked:
+        check_schedule_names(names)
+        asked = wire.Ticking(names=list(names))
+        ticked = await self._post("/api/schedules/tick", asked, wire.Ticked, again=True)
+        return Ticked(ticked.enqueued, ticked.next_in_seconds, tuple(ticked.unknown))
+
+    async def schedules(self) -> list[ScheduleInfo]:
+        return list(map(wire.schedule_info, (await self._get("/api/schedules", wire.Schedules)).schedules))
+
+    async def pause_schedule(self, name: str, *, by: str | None = None) -> ScheduleInfo:
+        return await self._switch_schedule(name, "pause", by)
+
+    async def resume_schedule(self, name: str, *, by: str | None = None) -> ScheduleInfo:
+        return await self._switch_schedule(name, "resume", by)
+
+    async def _switch_schedule(self, name: str, verb: str, by: str | None) -> ScheduleInfo:
+        check_schedule_names([name])
+        check_actor(by)
+        path = f"/api/schedules/{quote(name)}/{verb}"
+        return wire.schedule_info((await self._post(path, Operating(by=by), wire.OneSchedule, again=True)).schedule)
+
+    async def run_schedule(self, name: str) -> Job:
+        check_schedule_names([name])
+        return read.job_of((await self._post(f"/api/schedules/{quote(name)}/run", {}, answered.OneTask)).task)
 
     # Queues and documents
 

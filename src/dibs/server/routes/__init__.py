@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.server.routes import about, claim, documents, enqueue, events, look, operate, settle, workers
+from dibs.server.routes import about, claim, documents, enqueue, events, look, operate, schedules, settle, workers
 
 if TYPE_CHECKING:
     from dibs.server.route import Route
@@ -16,6 +16,7 @@ ROUTES: tuple[Route, ...] = (
     *workers.ROUTES,
     *operate.ROUTES,
     *look.ROUTES,
+    *schedules.ROUTES,
     *documents.ROUTES,
     *events.ROUTES,
     *about.ROUTES,

@@ -48,12 +48,13 @@ async def _enqueue(call: Call, asked: list[NewTask]) -> list[Task]:
     app, caller = call.state.app, call.caller
     jobs = [new_job_of(task) for task in asked]
     if caller.queues is not None:
-        caller.allow(job.queue or _usual_queue(call, job.task) for job in jobs)
+        caller.allow(job.queue or usual_queue(call, job.task) for job in jobs)
     enqueued = await app.enqueue_many(jobs)
     return [task_of(_shown(caller, job), duplicate=True) for job in enqueued]
 
 
-def _usual_queue(call: Call, task: str) -> str:
+def usual_queue(call: Call, task: str) -> str:
+    """Say where a job goes that names no queue."""
     app = call.state.app
     known = app.tasks.get(task)
     named: str | None = None if known is None else known.defaults.get("queue")

@@ -25,6 +25,7 @@ from dibs.testing.conformance.broker.order import OrderSuite
 from dibs.testing.conformance.broker.pause import PauseSuite
 from dibs.testing.conformance.broker.redrive import RedriveSuite
 from dibs.testing.conformance.broker.roster import RosterSuite
+from dibs.testing.conformance.broker.schedule import ScheduleSuite
 from dibs.testing.conformance.broker.seeds import SeedSuite
 from dibs.testing.conformance.broker.settle import SettleSuite
 from dibs.testing.conformance.broker.wait import WaitSuite
@@ -53,6 +54,7 @@ class BrokerSuite(
     RosterSuite,
     ExplainSuite,
     DocumentSuite,
+    ScheduleSuite,
     WalkSuite,
     SeedSuite,
 ):
