@@ -282,7 +282,7 @@ def test_the_twin_is_as_it_would_be_generated() -> None:
 @pytest.mark.parametrize(
     ("original", "twin", "left_out"),
     [
-        (App, SyncApp, {"sync", "task", "tasks", "include"}),
+        (App, SyncApp, {"sync", "task", "tasks", "schedule", "plans", "include"}),
         (
             Claim,
             SyncClaim,
@@ -300,7 +300,7 @@ def test_the_twin_is_as_it_would_be_generated() -> None:
                 "leave",
             },
         ),
-        (Task, SyncTask, {"sync", "arguments"}),
+        (Task, SyncTask, {"sync", "arguments", "keeps_time"}),
     ],
 )
 def test_the_twin_has_every_call(original: type, twin: type, left_out: set[str]) -> None:

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
-_IN_PATH = {"/api/tasks/": JobId, "/api/workers/": WorkerId, "/api/queues/": Name, "/api/batches/": Label}
+_IN_PATH = {
+    "/api/tasks/": JobId,
+    "/api/workers/": WorkerId,
+    "/api/queues/": Name,
+    "/api/batches/": Label,
+    "/api/schedules/": Name,
+}
 _DESCRIPTION = """Jobs are enqueued, claimed by one worker at a time, and settled. A claim is named by the job's id, its
 fence and its lease_token: nothing less extends or settles it. Errors are problem+json with a stable `code`."""
 
