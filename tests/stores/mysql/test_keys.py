@@ -1,14 +1,16 @@
 """A unique key in time: a job that gets it begins no earlier than the one that had it has ended, by their logs."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
 from dibs.clock import Clock
 from dibs.domain import transitions
 from dibs.domain.job import Draft, Outcome
-from dibs.stores.mysql import MysqlStore
+from dibs.stores.mysql import MysqlStore, inserting, writing
 from dibs.testing.conformance.builders import completed, enqueue, enqueue_and_claim, new_job, settle
 from tests.servers.proxy import Proxy
 from tests.stores.mysql.conftest import Own, connected
@@ -83,3 +85,60 @@ async def test_a_redrive_is_later_than_the_end_that_set_its_key_free(
     began, ended = (await real.log("first"))[-1], (await real.log("second"))[-1]
     assert (began.event, ended.event) == ("redriven", "completed")
     assert began.at_us >= ended.at_us
+
+
+def live(url: str) -> None:
+    """Let a job with the key come and end, while whoever calls this stands still."""
+
+    async def life() -> None:
+        store = MysqlStore(url, Clock())
+        await settle(store, completed(await enqueue_and_claim(store, new_job("between", unique_key="k"))))
+        await store.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(life()))
+    thread.start()
+    thread.join()
+
+
+@pytest.mark.parametrize("delay", [0, 3600])
+@pytest.mark.parametrize("tags", [(), ("t",)], ids=["plain", "group"])
+async def test_a_job_is_later_than_a_life_that_no_one_saw(
+    real: MysqlStore, url: str, tags: tuple[str, ...], delay: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Race: the key was free when it was looked for, and is free again when it is taken."""
+    insert = inserting._insert
+
+    def stalled(*args: Any) -> Any:
+        monkeypatch.undo()
+        live(url)
+        return insert(*args)
+
+    monkeypatch.setattr(inserting, "_insert", stalled)
+    [job] = await enqueue(real, new_job("second", unique_key="k", tags=tags, delay=delay))
+    end = (await real.log("between"))[-1]
+    assert (end.event, job.was_duplicate) == ("completed", False)
+    assert job.created_us >= end.at_us
+    assert job.due_us == job.created_us + delay * 1_000_000
+    assert await real.get(["second"]) == [job]
+    assert (await real.log("second"))[0].at_us == job.created_us
+
+
+async def test_a_redrive_is_later_than_a_life_that_no_one_saw(
+    real: MysqlStore, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await settle(real, completed(await enqueue_and_claim(real, new_job("first", unique_key="k"))))
+    rows = writing._rows
+
+    def stalled(court: Any) -> Any:
+        monkeypatch.undo()
+        live(url)
+        return rows(court)
+
+    monkeypatch.setattr(writing, "_rows", stalled)
+    assert await settle(real, transitions.redrive("first")) == [Outcome.APPLIED]
+    began, ended = (await real.log("first"))[-1], (await real.log("between"))[-1]
+    assert (began.event, ended.event) == ("redriven", "completed")
+    assert began.at_us >= ended.at_us
+    [job] = await real.get(["first"])
+    assert job is not None
+    assert (job.updated_us, job.due_us, job.events) == (began.at_us, began.at_us, began.seq)

@@ -55,6 +55,7 @@ HOT: dict[str, tuple[tuple[Any, ...], dict[str, str]]] = {
     "lane_lock": ((Json([1]),), {"lane": "PRIMARY"}),
     "lane_names": ((Json([1]),), {"lane": "PRIMARY"}),
     "lane_find": ((Json([["q", "t1", 0]]),), {"lane": "dibs_lane_name"}),
+    "insert_later": ((Json([["1", 5]]), 5, 5), {"job": "dibs_job_id"}),
     "insert_tag": ((Json([["1", "t"]]),), {"job": "dibs_job_id"}),
     "tombstone_old": ((0, 100), {"dibs_tombstone": "dibs_tombstone_at"}),
     "document_old": ((0, 100), {"dibs_document": "dibs_document_expires"}),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _NOW = statement("clock_read")
 _INSERT = statement("insert")
+_LATER = statement("insert_later")
 _TAG = statement("insert_tag")
 _NAMED = statement("insert_named")
 _KEYS = statement("write_keys")
@@ -49,7 +50,7 @@ async def insert_plain(turn: Turn, groups: Sequence[Sequence[Draft]], lanes: Map
         *taken, shared, [(now,)] = await turn.run(*_taken(drafts), _share(drafts, lanes), step(_NOW, turn.told))
         if any(taken):
             raise Overtaken
-        await turn.commit(*turn.patiently(0, _insert(drafts, lanes, shared, now)), now=now)
+        now = await _put(turn, drafts, _insert(drafts, lanes, shared, now), 0, now)
     turn.news |= {(draft.queue, draft.task) for draft in drafts}
     return [[draft.job(now) for draft in group] for group in groups]
 
@@ -75,9 +76,22 @@ async def insert_group(
             return identified.refusal(now)
         if identified.new:
             drafts = list(identified.new.values())
-            await turn.commit(*turn.patiently(patience, _insert(drafts, lanes, shared, now)), now=now)
+            now = await _put(turn, drafts, _insert(drafts, lanes, shared, now), patience, now)
             turn.news |= {(draft.queue, draft.task) for draft in drafts}
     return identified.jobs(now)
+
+
+async def _put(turn: Turn, drafts: Sequence[Draft], steps: Sequence[Step], patience: int, now: int) -> int:
+    """Insert new jobs; say when."""
+    if not turn.sees_the_present or all(draft.unique_key is None for draft in drafts):
+        await turn.commit(*turn.patiently(patience, steps), now=now)
+        return now
+    # Race: a job with the key that came and ended since the time was told. Once the key is theirs it is told again
+    # (test_a_job_is_later_than_a_life_that_no_one_saw).
+    *_, [(later,)] = await turn.run(*turn.patiently(patience, steps), step(_NOW, turn.told))
+    moved = [step(_LATER, Json([(draft.id, draft.due(later)) for draft in drafts]), later, later)]
+    await turn.commit(*(moved if later > now else []), now=later)
+    return int(later)
 
 
 async def find_named(turn: Turn, group: Sequence[Draft]) -> Found:

@@ -64,7 +64,7 @@ class Turn:
     async def run(self, *steps: Step) -> list[list[Row]]:
         """Ask several things at once."""
         before, self._unsent = self._unsent, ()
-        answers = await self.line.send([*before, *(each.text for each in steps)])
+        answers = await self.line.send([*before, *(each.text for each in steps)], self._more)
         return answers[len(before) :]
 
     def clock(self, now: int) -> list[Step]:
