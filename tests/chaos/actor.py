@@ -246,5 +246,6 @@ HANDLERS: dict[str, Callable[[], None]] = {
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # where the tests are measured, someone else wants to hear of it
     with recording(Path(sys.argv[3]), sys.argv[2]) if len(sys.argv) > 3 else nullcontext():
         asyncio.run(Actor(sys.argv[1], sys.argv[2]).run())

@@ -41,7 +41,8 @@ def loaded(*tokens: str) -> set[str]:
 
 @pytest.mark.parametrize("tokens", [["--help"], []])
 def test_help_loads_next_to_nothing(tokens: list[str]) -> None:
-    assert loaded(*tokens) == {"__future__", "dibs", "dibs.cli", "dibs.cli.table"}
+    # Where the tests are measured, __future__ was there before.
+    assert loaded(*tokens) - {"__future__"} == {"dibs", "dibs.cli", "dibs.cli.table"}
 
 
 def test_a_command_loads_no_other() -> None:

@@ -13,6 +13,10 @@ from pathlib import Path
 MAIN = "from dibs.cli import main; main()"
 
 
+HEED = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
+"""Whoever runs the tests may not: what nohup ignores is inherited."""
+
+
 class Execs:
     """Starts ``dibs exec`` for the task ``t`` in a folder, where its commands may leave files."""
 
@@ -22,7 +26,7 @@ class Execs:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, *command: str, options: tuple[str, ...] = (), code: str = MAIN) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-c", code, "exec", "--task", "t", *options, "--", *command]
+        words = [sys.executable, "-c", HEED + code, "exec", "--task", "t", *options, "--", *command]
         environment = {**os.environ, "DIBS_STORE": self.url, "HERE": str(self.folder)}
         with (self.folder / f"said-{len(self.processes)}").open("w") as said:
             process = subprocess.Popen(words, cwd=self.folder, env=environment, stdout=said, stderr=said)

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TRIES = 20  # how often something is tried that others were faster with
+_OVERTAKEN_SECONDS = 10.0  # how long an enqueue is tried that others were faster with
 _PATIENCE_SECONDS = 30.0  # how long an enqueue waits for another's open transaction that may be about to use its name
 _PATIENCE = f"{_PATIENCE_SECONDS:g}s"
 _SEARCH_SECONDS = 50.0  # what may be much to read takes so much longer than others may
@@ -181,7 +182,8 @@ class PostgresStore:
         async def run(turn: Turn) -> list[Job] | Refusal:
             return await inserting.insert_group(turn, group, lanes, patience)
 
-        for _ in range(_TRIES):
+        end = time.monotonic() + _OVERTAKEN_SECONDS
+        while time.monotonic() < end:
             lanes = await self._lanes.of([group])
             try:
                 return await self._run(run, _sending(draft.params_json for draft in group))
@@ -191,7 +193,7 @@ class PostgresStore:
                 if not isinstance(error.__cause__, AGAIN):
                     raise
             await asyncio.sleep(self._clock.random.uniform(0, 0.005))
-        raise StoreUnavailable(f"{self._address.name}: others were faster {_TRIES} times in a row")
+        raise StoreUnavailable(f"{self._address.name}: others were faster for {_OVERTAKEN_SECONDS:g} seconds")
 
     async def _insert_on(self, connection: Any, group: Sequence[Draft]) -> list[Job] | Refusal:
         site = self._sites.here()
