@@ -23,6 +23,7 @@ def test_every_order_keeps_every_promise(name: str) -> None:
     assert found.states > 1000
 
 
+@pytest.mark.proof
 def test_the_same_search_finds_the_same() -> None:
     [world] = [world for world in WORLDS if "give back" in world.name]
     assert explore(world, most_states=1500) == explore(world, most_states=1500)
