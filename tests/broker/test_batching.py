@@ -389,3 +389,21 @@ def test_a_loop_that_ends_while_an_answer_is_on_its_way_gives_it_back():
     asyncio.run(main())
 
     assert asyncio.run(stores[0].counts()).claimed == 0
+
+
+async def test_a_send_that_is_cancelled_from_within():
+    """Its caller is told, and the next one is served."""
+    given_up: list[int] = []
+
+    async def send(items: list[int]) -> list[int]:
+        if not given_up:
+            given_up.extend(items)
+            inner = asyncio.ensure_future(asyncio.sleep(60))
+            asyncio.get_running_loop().call_soon(inner.cancel)
+            await inner
+        return items
+
+    batch = Batcher[int, int](send, most=10)
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(batch.call([1]), 5)
+    assert await asyncio.wait_for(batch.call([2]), 5) == [2]

@@ -121,7 +121,11 @@ class Scene:
         now = time.monotonic()
         last = {run.worker: f"{run.at - now:.1f} s" for run in self.runs()}
         last |= {p.name: f"{max(p.acknowledged.values(), default=0.0) - now:.1f} s" for p in self.producers}
-        logs = [(self.folder / f"{name}.log").read_text()[-3000:] for name in self.workers]
+        for process in self.workers.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGUSR1)  # see tests/faults/work.py
+        time.sleep(1)
+        logs = [(self.folder / f"{name}.log").read_text()[-12000:] for name in self.workers]
         return "\n".join([str(last), *logs])
 
     # The end

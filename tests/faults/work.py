@@ -4,7 +4,9 @@ python -m tests.faults.work URL FOLDER NAME
 """
 
 import asyncio
+import gc
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -32,7 +34,15 @@ def make(url: str, runs: Path, name: str) -> dibs.App:
     return app
 
 
+def tell_what_is_waited_for(*_: object) -> None:
+    """Tell where every task stands, on whichever loop: for a test that has waited in vain."""
+    for task in [found for found in gc.get_objects() if isinstance(found, asyncio.Task)]:
+        if not task.done():
+            task.print_stack(file=sys.stderr)
+
+
 def main(url: str, folder: Path, name: str) -> None:
+    signal.signal(signal.SIGUSR1, tell_what_is_waited_for)
     with recording(folder / f"{name}.jsonl", name):
         app = make(url, folder / "runs", name)
         dibs.Worker(app, worker_id=name, concurrency=4, lease=LEASE).main()

@@ -40,7 +40,7 @@ class _Link:
         self.client = client
         self.server: asyncio.StreamWriter | None = None
         self.silent = False
-        self.cutting = False
+        self.cutting = self.cut = False
         self.heard = asyncio.Event()  # of the server, since its answers are swallowed
 
     def reset(self) -> None:
@@ -156,6 +156,8 @@ class Proxy:
             pass
         finally:
             self._links.discard(link)
+            if link.cutting and not link.cut and self._pattern is not None:
+                self._times += 1  # it ended without an answer, as who only says goodbye does: cut another
 
     async def _carry(self, link: _Link, reader: asyncio.StreamReader) -> None:
         if link.silent:
@@ -204,6 +206,7 @@ class Proxy:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(link.heard.wait(), QUIET)
         self.cuts += 1
+        link.cut = True
         if self._silently:
             link.silent = True
         else:

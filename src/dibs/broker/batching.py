@@ -11,6 +11,8 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from dibs.domain.errors import StoreUnavailable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
@@ -97,10 +99,13 @@ class Batcher(Generic[Item, Answer]):
             return
         try:
             answers = await self._send([item for call in batch for item in call.items])
-        except Exception as error:  # noqa: BLE001  # it is the callers', and reaches them
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # it is the callers', and reaches them
+            # Race: no one can cancel this task, but what it waited for may have been cancelled. Whoever let that out
+            # would leave all who call from now on waiting (test_a_send_that_is_cancelled_from_within).
+            told = error if isinstance(error, Exception) else StoreUnavailable("it was given up on the way")
             for call in batch:
                 if not call.answers.done():
-                    call.answers.set_exception(error)
+                    call.answers.set_exception(told)
             return
         start = 0
         abandoned: list[Answer] = []

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from dibs.stores.common.pool import Pool
 from dibs.stores.redis import address
 from dibs.stores.redis.link import Link
@@ -29,3 +31,33 @@ async def test_what_is_opened_as_a_pool_ends_is_closed() -> None:
     go_on.set()
     await using
     assert [link.is_closed() for link in opened] == [True]
+
+
+async def test_a_cancellation_that_no_one_asked_for_is_a_failure() -> None:
+    """A driver's own, of a time limit: whoever called is not cancelled by that."""
+
+    async def connect() -> Link:
+        inner = asyncio.ensure_future(asyncio.sleep(60))
+        asyncio.get_running_loop().call_soon(inner.cancel)
+        await inner
+        raise AssertionError
+
+    pool = Pool(connect, 1)
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            async with pool.connection():
+                pass
+
+
+async def test_a_cancellation_that_was_asked_for_is_one() -> None:
+    pool = Pool(lambda: asyncio.sleep(60), 1)  # type: ignore[arg-type,return-value,type-var]
+
+    async def use() -> None:
+        async with pool.connection():
+            pass
+
+    using = asyncio.ensure_future(use())
+    await asyncio.sleep(0)
+    using.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await using

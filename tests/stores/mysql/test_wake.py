@@ -80,9 +80,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sent: list[int] = []
     send = Link.send
 
-    async def count(self: Link, statements: list[str]) -> object:
+    async def count(self: Link, statements: list[str], more: float = 0.0) -> object:
         sent.append(len(statements))
-        return await send(self, statements)
+        return await send(self, statements, more)
 
     monkeypatch.setattr(Link, "send", count)
     return sent

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
+
+
+@contextmanager
+def failing_if_unasked() -> Iterator[None]:
+    """Let a cancellation that no one asked for be a failure. Drivers keep time limits by cancelling, and some get out.
+
+    Race: a limit that ends as something else does. Seen while a network was silent: the caller, who could not be
+    cancelled, was (test_work_goes_on).
+    """
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise TimeoutError from error
 
 
 async def in_time(connecting: Coroutine[Any, Any, Any], seconds: float, close: Callable[[], None]) -> None:

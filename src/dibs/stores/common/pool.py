@@ -7,6 +7,8 @@ from collections import deque
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from dibs.stores.common.connecting import failing_if_unasked
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -48,6 +50,12 @@ class Pool(Generic[L]):
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[L]:
         """Give a connection for a moment. An error, or a caller who gives up, costs it: no one inherits its state."""
+        with failing_if_unasked():
+            async with self._connection() as link:
+                yield link
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[L]:
         link = await self._acquire()
         self._used.add(link)
         try:
