@@ -138,7 +138,10 @@ CASES = [
         name,
         fault,
         id=f"{name}-{fault.__name__}",
-        marks=[] if fault in ESSENTIAL[name] else [pytest.mark.long],
+        marks=[
+            *([] if fault in ESSENTIAL[name] else [pytest.mark.long]),
+            *([pytest.mark.serial] if fault in UNSEEN else []),  # the bound on them is of seconds
+        ],
     )
     for name in SUBJECTS
     for fault in FAULTS

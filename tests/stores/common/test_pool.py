@@ -50,7 +50,11 @@ async def test_a_cancellation_that_no_one_asked_for_is_a_failure() -> None:
 
 
 async def test_a_cancellation_that_was_asked_for_is_one() -> None:
-    pool = Pool(lambda: asyncio.sleep(60), 1)  # type: ignore[arg-type,return-value,type-var]
+    async def connect() -> Link:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    pool = Pool(connect, 1)
 
     async def use() -> None:
         async with pool.connection():
