@@ -9,7 +9,9 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dibs
 from tests.chaos.histories import recording
@@ -38,7 +40,24 @@ def tell_what_is_waited_for(*_: object) -> None:
     """Tell where every task stands, on whichever loop: for a test that has waited in vain."""
     for task in [found for found in gc.get_objects() if isinstance(found, asyncio.Task)]:
         if not task.done():
-            task.print_stack(file=sys.stderr)
+            print(task.get_name(), " < ".join(_standing(task.get_coro())), file=sys.stderr, flush=True)
+
+
+def _standing(coroutine: Any) -> Iterator[str]:
+    """Walk from a task's coroutine down to what it awaits."""
+    while coroutine is not None:
+        frame = _one_of(coroutine, "cr_frame", "ag_frame", "gi_frame")
+        if frame is None:
+            yield repr(coroutine)[:200]
+            return
+        yield f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        coroutine = _one_of(coroutine, "cr_await", "ag_await", "gi_yieldfrom")
+        if type(coroutine).__name__.startswith("async_generator"):
+            coroutine = frame.f_locals["self"].gen  # that of a context manager
+
+
+def _one_of(thing: Any, *names: str) -> Any:
+    return next((found for name in names if (found := getattr(thing, name, None)) is not None), None)
 
 
 def main(url: str, folder: Path, name: str) -> None:

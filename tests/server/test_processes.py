@@ -76,6 +76,12 @@ def gone(pid: int) -> bool:
         return True
 
 
+def holds_back(pid: int, sign: int) -> bool:
+    """Whether a signal to the process would wait until it can listen to it."""
+    [mask] = re.findall(r"SigBlk:\s+(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return bool(int(mask, 16) >> (sign - 1) & 1)
+
+
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[Serving]:
     with Serving(tmp_path, "--no-auth", "--processes", "2") as serving:
@@ -210,9 +216,11 @@ def test_a_signal_during_the_start(tmp_path: Path, sign: int) -> None:
         env={name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")},
     )  # fmt: skip
     pids = until(lambda: children(process.pid))
+    held_back = [holds_back(pid, sign) for pid in pids]
     os.killpg(process.pid, sign)
     said, _ = process.communicate(timeout=PATIENCE)
 
+    assert all(held_back)
     assert (process.returncode, said) == (0, "dibs has stopped\n")
     assert all(gone(pid) for pid in pids)
 
@@ -260,8 +268,8 @@ main()"""
 
 def replaced(serving: Serving, before: list[int]) -> list[int]:
     """Wait until there are as many again; say who is new."""
-    until(lambda: len(pids_of(serving)) == len(before) and pids_of(serving) != before)
-    return sorted(set(pids_of(serving)) - set(before))
+    now = until(lambda: found if len(found := pids_of(serving)) == len(before) and found != before else None)
+    return sorted(set(now) - set(before))
 
 
 def test_a_process_that_dies_is_replaced(two: Serving) -> None:

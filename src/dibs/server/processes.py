@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -104,7 +104,9 @@ class _Place:
         process = _spawning.Process(
             target=work, args=(post, Seat(self.number, folder, speaking)), name=f"dibs-{self.number}", daemon=True
         )
-        # A signal that comes before the new process can listen to it waits there until it does.
+        # A signal that comes before the new process can listen to it waits there until it does. The tracker, which is
+        # started along with the first process, would let signals through again: it has to be there before.
+        resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             process.start()
