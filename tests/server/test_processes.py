@@ -130,16 +130,18 @@ def number(text: str, name: str) -> float:
 
 
 def test_connections_are_spread_over_the_processes(lasting: Serving) -> None:
-    opened = [lasting.connect() for _ in range(60)]
-    for connection in opened:
-        connection.sendall(request("/api/tasks", {"task_type": "t"}))
+    """Whoever has nothing to do takes the next one."""
+    opened = []
+    for _ in range(60):
+        opened.append(lasting.connect())
+        opened[-1].sendall(request("/api/tasks", {"task_type": "t"}))
     assert {answer(connection)[0] for connection in opened} == {201}
     held = [connections(pid, lasting.port) for pid in pids_of(lasting)]
     for connection in opened:
         connection.close()
 
     assert sum(held) == 60
-    assert 0 not in held
+    assert min(held) > 5
 
 
 def test_any_process_wakes_who_waits_at_another(lasting: Serving) -> None:

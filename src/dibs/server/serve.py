@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 timeout_keep_alive=KEEP_ALIVE,
                 timeout_graceful_shutdown=GRACE,
-                backlog=BACKLOG,
+                backlog=1,  # see startup
             )
         )
         self.config.load()
@@ -81,6 +81,10 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and say so. Signals are listened to by then: whoever is told may send one."""
         await super().startup(sockets)
+        # The event loop's backlog is also how many connections it takes before it does anything else. One at a time,
+        # and a process that has nothing to do takes the next. How many may wait is for the socket to say.
+        for listening in sockets or ():
+            listening.listen(BACKLOG)
         self._tell_started()
 
     @contextmanager
