@@ -89,6 +89,18 @@ def test_the_limit_is_ten_seconds_unless_set() -> None:
             address.read(f"postgresql://h/d?timeout={wrong}")
 
 
+async def test_a_hint_that_is_not_answered_costs_its_connection(store: PostgresStore, proxy: Proxy) -> None:
+    """What was enqueued is there, and told to be; whoever comes next does not wait for an answer that never comes."""
+    await enqueue(store, new_job("first"))  # now all its statements are prepared
+    await asyncio.sleep(0.1)  # and the next hint is sent at once
+    proxy.cut_after(store._sites.here().channel.encode(), silently=True)
+    async with asyncio.timeout(10):
+        await enqueue(store, new_job("second"))
+        assert proxy.cuts == 1
+        await enqueue(store, new_job("third"))
+        assert [job.id for job in await store.get(["second", "third"]) if job] == ["second", "third"]
+
+
 async def test_a_redrive_is_later_than_the_end_that_set_its_key_free(
     straight: str, proxy: Proxy, other: PostgresStore, own: asyncpg.Connection
 ) -> None:

@@ -117,6 +117,9 @@ class Site(Resident):
             try:
                 await turn.fetch(_NOTIFY, self.channel, payload)
             except FAILURES as error:
+                # Whoever comes next would wait for its answer before they are heard, without a limit of time
+                # (test_a_hint_that_is_not_answered_costs_its_connection).
+                turn.connection.terminate()
                 logger.debug("could not tell other processes what has come in: %s", error)
         elif seconds is not None:
             self._timer = asyncio.get_running_loop().call_later(seconds, self._send_rest)

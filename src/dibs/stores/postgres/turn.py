@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dibs.stores.postgres.errors import BROKEN
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from dibs.stores.common.rows import Row
     from dibs.stores.postgres.link import Connection
 
 Name = tuple[str, str]  # queue, task
-
-_LONGER = 0.5  # seconds
 
 
 class Turn:
@@ -46,26 +44,7 @@ class OwnTurn(Turn):
 
     def __init__(self, connection: Connection, told: int | None, seconds: float) -> None:
         super().__init__(connection, told)
-        self._seconds = seconds
-        self.fetch = self._fetch
-
-    async def _fetch(self, sql: str, *bindings: Any) -> list[Row]:
-        with self._watched():
-            found: list[Row] = await self.connection.fetch(sql, *bindings, timeout=self._seconds)
-            return found
-
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """Cut the connection if the driver's own time limit has come to nothing.
-
-        Seen on a network that fell silent: once in some dozens of times a statement was waited for without end
-        (test_work_goes_on).
-        """
-        late = asyncio.get_running_loop().call_later(self._seconds + _LONGER, self.connection.terminate)
-        try:
-            yield
-        finally:
-            late.cancel()
+        self.fetch = partial(connection.fetch, timeout=seconds)
 
     @asynccontextmanager
     async def transaction(self, **options: Any) -> AsyncIterator[None]:
@@ -74,16 +53,13 @@ class OwnTurn(Turn):
         To ask a server that has fallen silent would take as long again as it took to notice.
         """
         transaction = self.connection.transaction(**options)
-        with self._watched():
-            await transaction.start()
+        await transaction.start()
         try:
             yield
         except BaseException as error:
             if isinstance(error, BROKEN) or not isinstance(error, Exception):
                 self.connection.terminate()
             elif not self.connection.is_closed():
-                with self._watched():
-                    await transaction.rollback()
+                await transaction.rollback()
             raise
-        with self._watched():
-            await transaction.commit()
+        await transaction.commit()
