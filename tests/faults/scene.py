@@ -124,9 +124,10 @@ class Scene:
         for process in self.workers.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGUSR1)  # see tests/faults/work.py
+        at_the_server = self.subject.seen()
         time.sleep(1)
         logs = [(self.folder / f"{name}.log").read_text()[-12000:] for name in self.workers]
-        return "\n".join([str(last), *logs])
+        return "\n".join([str(last), *logs, *at_the_server])
 
     # The end
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
+import psycopg
 import pymysql
 import redis as driver
 
@@ -39,6 +40,15 @@ class Subject(Protocol):
         """End every connection that dibs has to it; say how many there were."""
         ...
 
+    def seen(self) -> list[str]:
+        """Tell what its connections are at, as the server sees it: for a test that has waited in vain."""
+        ...
+
+
+_SEEN = """SELECT pid, state, wait_event, pg_blocking_pids(pid), clock_timestamp() - xact_start,
+  clock_timestamp() - state_change, left(query, 80)
+  FROM pg_stat_activity WHERE application_name = 'dibs' ORDER BY xact_start"""
+
 
 class Postgres:
     options = "?timeout=2"
@@ -68,6 +78,10 @@ class Postgres:
         )
         await connection.close()
         return int(killed)
+
+    def seen(self) -> list[str]:
+        with psycopg.connect(self.url) as connection:
+            return [str(row) for row in connection.execute(_SEEN).fetchall()]
 
 
 class Mariadb:
@@ -101,6 +115,11 @@ class Mariadb:
                 with suppress(pymysql.OperationalError):  # it has just ended by itself
                     cursor.execute(f"KILL {number}")
             return killed
+
+    def seen(self) -> list[str]:
+        with self._operator() as cursor:
+            cursor.execute("SELECT id, command, time, state, left(info, 80) FROM information_schema.processlist")
+            return [str(row) for row in cursor.fetchall()]
 
     @contextmanager
     def _operator(self) -> Iterator[Any]:
@@ -145,6 +164,10 @@ class Redis:
         with driver.Redis(port=self._server.port) as client:
             ours = [each["id"] for each in client.client_list() if each["name"] == "dibs"]
             return sum(client.client_kill_filter(_id=id) for id in ours)
+
+    def seen(self) -> list[str]:
+        with driver.Redis(port=self._server.port) as client:
+            return [str({name: each[name] for name in ("id", "name", "idle", "cmd")}) for each in client.client_list()]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from dibs.clock import Clock
 from dibs.domain import transitions
-from dibs.domain.errors import InvalidRequest
+from dibs.domain.errors import InvalidRequest, StoreUnavailable
 from dibs.domain.job import Outcome
 from dibs.stores.postgres import PostgresStore, address
 from dibs.stores.postgres.statements import statement
@@ -17,6 +17,7 @@ from dibs.testing.conformance.builders import (
     completed,
     enqueue,
     enqueue_and_claim,
+    failed,
     new_job,
     settle,
 )
@@ -99,6 +100,19 @@ async def test_a_hint_that_is_not_answered_costs_its_connection(store: PostgresS
         assert proxy.cuts == 1
         await enqueue(store, new_job("third"))
         assert [job.id for job in await store.get(["second", "third"]) if job] == ["second", "third"]
+
+
+async def test_who_falls_silent_in_the_middle_of_a_statement_does_not_keep_its_rows(
+    store: PostgresStore, other: PostgresStore, proxy: Proxy
+) -> None:
+    """A statement that was parsed, and never sent: to the server it is no idle transaction, but one at work."""
+    job = await enqueue_and_claim(other, new_job("held"))
+    proxy.cut_after(b"INSERT INTO dibs_event", silently=True)
+    with pytest.raises(StoreUnavailable, match="in time"):
+        await settle(store, failed(job))
+    assert proxy.cuts == 1
+    assert await settle(other, completed(job)) == [Outcome.BUSY]
+    assert await settle(store, completed(job)) == [Outcome.APPLIED]
 
 
 async def test_a_redrive_is_later_than_the_end_that_set_its_key_free(
