@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
@@ -22,7 +22,7 @@ from dibs.domain.newjob import EnqueueOptions, NewJob
 from dibs.domain.settings import Config, Settings
 from dibs.page import Page
 from dibs.runtime import Runtime
-from dibs.task import P, R, Task, TaskOptions, Tasks, check_new_jobs, new_job, with_defaults
+from dibs.task import P, R, ScheduleOptions, Task, TaskOptions, Tasks, check_new_jobs, new_job, with_defaults
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dibs.domain.audit import Report
     from dibs.domain.job import Counts, Event, Explanation, Job, Json, QueueInfo, Status, WorkerInfo
     from dibs.domain.retry import Duration
-    from dibs.domain.schedule import Plan, Policy, ScheduleInfo
+    from dibs.domain.schedule import Plan, ScheduleInfo
     from dibs.schedules import Scheduler
     from dibs.sync import SyncApp
 
@@ -100,21 +100,14 @@ class App:
         """Take in tasks that are defined elsewhere, all of them or none."""
         self._tasks.adopt(tasks)
 
-    def schedule(
-        self,
-        cron_or_interval: str | Duration,
-        *,
-        tz: str = "UTC",
-        catch_up: Policy = "last",
-        name: str | None = None,
-        params: Mapping[str, Json] | None = None,
-    ) -> Scheduler:
+    def schedule(self, cron_or_interval: str | Duration, **options: Unpack[ScheduleOptions]) -> Scheduler:
         """Enqueue a task again and again: by cron, in a time zone, or each so many seconds. Workers see to it.
 
         It goes above ``@app.task``, or above a function, which becomes a task; ``params`` names its arguments.
+        ``tz`` is the time zone of a cron expression (UTC), ``name`` the schedule's own (the task's).
         ``catch_up`` is what becomes of ticks that were missed while nothing ran: ``last``, ``all`` or ``none``.
         """
-        return self._tasks.schedule(cron_or_interval, tz=tz, catch_up=catch_up, name=name, params=params)
+        return self._tasks.schedule(cron_or_interval, **options)
 
     @property
     def plans(self) -> list[Plan]:

@@ -25,10 +25,10 @@ class Scheduler:
         tasks: Tasks,
         cron_or_interval: str | Duration,
         *,
-        tz: str,
-        catch_up: Policy,
-        name: str | None,
-        params: Mapping[str, Json] | None,
+        tz: str = "UTC",
+        catch_up: Policy = "last",
+        name: str | None = None,
+        params: Mapping[str, Json] | None = None,
     ) -> None:
         self._tasks = tasks
         self._timing = timing_of(cron_or_interval, tz)

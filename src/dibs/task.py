@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from dibs.domain.checks import check_defaults, check_name, check_tags
 from dibs.domain.errors import InvalidJob, InvalidRequest, Problem, WrongState
@@ -31,6 +31,15 @@ class TaskOptions(Defaults, total=False):
     queue: str
     unique: bool
     tags: Sequence[str]
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """How a schedule goes: its time zone, what becomes of missed ticks, its name, and the task's arguments."""
+
+    tz: str
+    catch_up: Policy
+    name: str | None
+    params: Mapping[str, Json] | None
 
 
 class CallOptions(EnqueueOptions, total=False):
@@ -157,19 +166,11 @@ class Tasks:
             return self._add(name, None, options)
         return lambda function: self._add(function, name, options)
 
-    def schedule(
-        self,
-        cron_or_interval: str | Duration,
-        *,
-        tz: str = "UTC",
-        catch_up: Policy = "last",
-        name: str | None = None,
-        params: Mapping[str, Json] | None = None,
-    ) -> Scheduler:
+    def schedule(self, cron_or_interval: str | Duration, **options: Unpack[ScheduleOptions]) -> Scheduler:
         """Enqueue a task again and again: see ``App.schedule``."""
         from dibs.schedules import Scheduler
 
-        return Scheduler(self, cron_or_interval, tz=tz, catch_up=catch_up, name=name, params=params)
+        return Scheduler(self, cron_or_interval, **options)
 
     def add_plan(self, plan: Plan) -> None:
         """Take in a schedule, here and in the app."""

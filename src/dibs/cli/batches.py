@@ -30,7 +30,7 @@ RECENT = 10_000
 def batches(
     *ids: Annotated[str, Parameter(help="These; each is counted to its last job.")],
     json: Jsonl = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Say how far batches have come.
 

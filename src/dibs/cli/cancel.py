@@ -16,7 +16,7 @@ def cancel(
     *ids: Annotated[str, Parameter(help="The jobs.")],
     by: By = None,
     json: Json = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Stop jobs that have not ended, whoever holds them.
 

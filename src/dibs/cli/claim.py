@@ -26,7 +26,7 @@ def claim(
     lease: Annotated[float | None, Parameter(help="Seconds that the claim lasts; else as the job says.")] = None,
     wait: Annotated[float, Parameter(help="Seconds to wait for one.")] = 0.0,
     json: Json = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Take the next due job, for a script: its id, fence and lease token.
 

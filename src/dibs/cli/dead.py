@@ -16,10 +16,10 @@ from dibs.domain.job import Status
 
 def dead(
     *,
-    which: Which = Which(),  # noqa: B008 - frozen
+    which: Which = Which(),
     limit: Annotated[int, Parameter(help="How many dead letters are looked at, newest first.")] = 10_000,
     json: Jsonl = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Show the dead letters, grouped by what went wrong.
 

@@ -51,7 +51,7 @@ def enqueue(
     batch: Annotated[str | None, Parameter(help="The batch that it belongs to.")] = None,
     tag: Annotated[list[str] | None, Parameter(help="A tag; may be repeated.", negative=())] = None,
     json: Json = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Add a job, or many: one in each line of a file.
 

@@ -19,7 +19,7 @@ def explain(
     /,
     *,
     json: Json = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Say why a job is not running now."""
     with link.app() as app:

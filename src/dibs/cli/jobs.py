@@ -46,11 +46,11 @@ COLUMNS = (
 def jobs(
     *ids: Annotated[str, Parameter(help="Show these in full.")],
     status: Annotated[list[Status] | None, Parameter(help="In this state; may be repeated.", negative=())] = None,
-    which: Which = Which(),  # noqa: B008 - frozen
+    which: Which = Which(),
     limit: Annotated[int, Parameter(help="How many, at the most.")] = 50,
     all: Annotated[bool, Parameter(help="All that match, page by page.", negative=())] = False,  # noqa: A002 - the option
     json: Jsonl = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """List jobs, newest first, or show the ones that are named."""
     if limit < 1:

@@ -29,7 +29,7 @@ def log(
     /,
     *,
     json: Jsonl = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Show what has happened to a job.
 

@@ -27,7 +27,7 @@ Names = Annotated[str, Parameter(help="The queues.")]
 def queues(
     *names: Annotated[str, Parameter(help="Only these.")],
     json: Jsonl = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """List the queues: how many jobs in each state, and how long they wait.
 
@@ -61,7 +61,7 @@ def pause(
     *names: Names,
     by: By = None,
     json: Jsonl = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Let queues hand out nothing until they are resumed.
 
@@ -74,7 +74,7 @@ def resume(
     *names: Names,
     by: By = None,
     json: Jsonl = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Let queues hand out jobs again."""
     return _switch(names, by, link, paused=False, json=json)

@@ -12,13 +12,13 @@ from dibs.cli.options import By, DryRun, Json, Link, Which, Yes, actor
 
 def redrive(
     *ids: Annotated[str, Parameter(help="The jobs.")],
-    many: Many = Many(),  # noqa: B008 - frozen
-    which: Which = Which(),  # noqa: B008 - frozen
+    many: Many = Many(),
+    which: Which = Which(),
     dry_run: DryRun = False,
     yes: Yes = False,
     by: By = None,
     json: Json = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Run finished jobs again: those named, or those that match.
 

@@ -36,7 +36,7 @@ def complete(
     lease_token: Token,
     result: Annotated[str | None, Parameter(help="What came of it, as JSON.", allow_leading_hyphen=True)] = None,
     json: Json = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """End a claim well.
 
@@ -58,7 +58,7 @@ def fail(
     retry: Annotated[bool, Parameter(help="Whether it may be tried again.")] = True,
     delay: Annotated[float | None, Parameter(help="Tried again in so many seconds; else as the job says.")] = None,
     json: Json = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """End a claim badly: tried again, or else a dead letter.
 
@@ -78,7 +78,7 @@ def release(
     lease_token: Token,
     delay: Annotated[float | None, Parameter(help="Due again in so many seconds; else as it was.")] = None,
     json: Json = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Give a claim back; no attempt is counted.
 

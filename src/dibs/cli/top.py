@@ -58,7 +58,7 @@ def top(
     interval: Annotated[float, Parameter(help="Seconds between two looks.")] = 1.0,
     looks: Annotated[int | None, Parameter(help="End after so many; else with Ctrl-C.")] = None,
     json: Jsonl = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Watch queues and workers, live.
 

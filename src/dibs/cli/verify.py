@@ -16,7 +16,7 @@ from dibs.cli.options import Link
 def verify(
     *,
     json: Annotated[bool, Parameter(help="Print the report as JSON.", negative=())] = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """Replay the store's log and prove on it: one holder at a time, growing fences, attempts, due times, keys, states.
 

@@ -22,7 +22,7 @@ _COLOURS = {"active": "green", "stale": "yellow", "inactive": "dim"}
 def workers(
     *,
     json: Jsonl = False,
-    link: Link = Link(),  # noqa: B008 - frozen
+    link: Link = Link(),
 ) -> int:
     """List the workers: who is alive, and how many jobs each holds.
 

@@ -202,11 +202,11 @@ class _Crew:
 
     def _hear(self, ready: Sequence[object], started: Callable[[], None]) -> None:
         for place in self._places:
-            if place.news not in ready:
+            if place.news is None or place.news not in ready:
                 continue
             listens = True
             try:
-                place.news.recv_bytes()  # type: ignore[union-attr]  # one that is ready is there
+                place.news.recv_bytes()
             except EOFError:
                 listens = False
             place.hear_no_more()

@@ -127,27 +127,22 @@ ROUTES = (
         answers={200: Ticked},
     ),
     Route("GET", "/api/schedules", schedules, "List the schedules.", scope="read", answers={200: Schedules}),
-    Route(
-        "POST",
-        "/api/schedules/{name:path}/pause",
-        pause,
-        "Let a schedule not tick.",
-        scope="admin",
-        bodies=(Operating,),
-        may_be_empty=True,
-        answers={200: OneSchedule},
-        refuses=(404,),
-    ),
-    Route(
-        "POST",
-        "/api/schedules/{name:path}/resume",
-        resume,
-        "Let a schedule tick again, from now on.",
-        scope="admin",
-        bodies=(Operating,),
-        may_be_empty=True,
-        answers={200: OneSchedule},
-        refuses=(404,),
+    *(
+        Route(
+            "POST",
+            f"/api/schedules/{{name:path}}/{verb}",
+            work,
+            summary,
+            scope="admin",
+            bodies=(Operating,),
+            may_be_empty=True,
+            answers={200: OneSchedule},
+            refuses=(404,),
+        )
+        for verb, work, summary in (
+            ("pause", pause, "Let a schedule not tick."),
+            ("resume", resume, "Let a schedule tick again, from now on."),
+        )
     ),
     Route(
         "POST",

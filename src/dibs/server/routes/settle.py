@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dibs.broker.intake import check_ask
 from dibs.broker.protocol import Ending
@@ -138,7 +138,8 @@ async def settle(call: Call) -> Reply:
     return Reply(SettledMany(outcomes=outcomes, tasks=[task_of(job, token=True) for job in jobs]))
 
 
-_DONE = {Outcome.APPLIED: "applied", Outcome.REPEATED: "repeated"}
+_DONE: dict[Outcome, Literal["applied", "repeated"]] = {Outcome.APPLIED: "applied", Outcome.REPEATED: "repeated"}
+_KEPT: dict[Outcome, Literal["applied", "busy"]] = {Outcome.APPLIED: "applied", Outcome.BUSY: "busy"}
 
 
 def _will_retry(ending: Ending, written: Written) -> bool:
@@ -148,7 +149,7 @@ def _will_retry(ending: Ending, written: Written) -> bool:
 def _outcome(ending: Ending, written: Written) -> SettleOutcome:
     return SettleOutcome(
         id=ending.ref.id,
-        outcome=_DONE.get(written.outcome, "lost"),  # type: ignore[arg-type]
+        outcome=_DONE.get(written.outcome, "lost"),
         status=written.status,
         will_retry=_will_retry(ending, written),
     )
@@ -158,11 +159,8 @@ async def extend(call: Call) -> Reply:
     """Keep many claims for another lease, each for itself."""
     asked: ExtendingMany = call.body
     outcomes = await extend_own(call, asked.claims)
-    return Reply(ExtendedMany(outcomes=[ExtendOutcome(id=id, outcome=_kept(outcome)) for id, outcome in outcomes]))  # type: ignore[arg-type]
-
-
-def _kept(outcome: Outcome) -> str:
-    return outcome.value if outcome in {Outcome.APPLIED, Outcome.BUSY} else "lost"
+    kept = [ExtendOutcome(id=id, outcome=_KEPT.get(outcome, "lost")) for id, outcome in outcomes]
+    return Reply(ExtendedMany(outcomes=kept))
 
 
 async def extend_own(call: Call, asked: Sequence[Extending]) -> list[tuple[str, Outcome]]:
