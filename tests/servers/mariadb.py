@@ -101,9 +101,10 @@ class Server:
         return self.folder / "s"
 
     @classmethod
-    def make(cls, folder: Path, *, durable: bool = False) -> "Server":
+    def make(cls, folder: Path, *, durable: bool = False, options: dict[str, str] | None = None) -> "Server":
         """Make a data folder, and a user."""
         server = cls(folder, program(), free_port(), durable)
+        server.options |= options or {}
         (folder / "data").mkdir()
         texts = [(server._share / name).read_text("utf-8") for name in TABLES]
         done = subprocess.run(
@@ -166,6 +167,6 @@ def shared() -> str:
     return os.environ.get("DIBS_TEST_MYSQL") or keeping.shared("mariadb", Server.make)
 
 
-def private() -> AbstractContextManager[Server]:
+def private(options: dict[str, str] | None = None) -> AbstractContextManager[Server]:
     """Run an instance of one test's own, which it may stop and start, and which confirms what is on the disk."""
-    return keeping.private("mariadb", partial(Server.make, durable=True))
+    return keeping.private("mariadb", partial(Server.make, durable=True, options=options))
