@@ -1,7 +1,8 @@
-"""Load over HTTP: ten connections, each of which asks again as soon as it has its answer.
+"""Load over HTTP: some connections, each of which asks again as soon as it has its answer.
 
-``python -m bench.load PORT MODE REQUESTS`` says what it saw as a line of JSON. It is to cost little beside the server,
-so it reads no more of an answer than where it ends; what the answers say is looked at when the time is taken.
+``python -m bench.load PORT MODE REQUESTS CONNECTIONS`` says what it saw as a line of JSON. It is to cost little beside
+the server, so it reads no more of an answer than where it ends; what the answers say is looked at when the time is
+taken.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-CONNECTIONS = 10
 BATCH = 1000
+CLAIMED = 100
+"""Jobs of a batch claim."""
 HOST = "127.0.0.1"
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 HOUR = 3600
@@ -89,7 +91,7 @@ class Connection(asyncio.Protocol):
         self._load.closed(exc or lost)
 
 
-async def send(port: int, requests: Iterator[bytes], connections: int = CONNECTIONS) -> tuple[Load, float]:
+async def send(port: int, requests: Iterator[bytes], connections: int) -> tuple[Load, float]:
     """Send them all; say what came back, and how many seconds it took once all connections were open."""
     load = Load(requests)
     loop = asyncio.get_running_loop()
@@ -109,23 +111,32 @@ def request(method: str, path: str, body: object = None) -> bytes:
     return head.encode() + b"\r\n\r\n" + content
 
 
-async def health(port: int, number: int) -> dict[str, Any]:
+async def health(port: int, number: int, connections: int) -> dict[str, Any]:
     """The server's empty endpoint."""
     asked = request("GET", "/health")
-    load, seconds = await send(port, (asked for _ in range(number)))
+    load, seconds = await send(port, (asked for _ in range(number)), connections)
     return {"seconds": seconds, "took": load.took, "statuses": _statuses(load)}
 
 
-async def claim(port: int, number: int) -> dict[str, Any]:
+async def claim(port: int, number: int, connections: int) -> dict[str, Any]:
     """One job a request."""
-    asked = request("POST", "/api/tasks/claim", {"worker_id": "bench", "lease_seconds": HOUR})
-    load, seconds = await send(port, (asked for _ in range(number)))
-    tasks = [answer["task"] for answer in _bodies(load) if "task" in answer]
+    return await _claim(port, number, connections, {})
+
+
+async def claim_many(port: int, number: int, connections: int) -> dict[str, Any]:
+    """A hundred jobs a request."""
+    return await _claim(port, number, connections, {"limit": CLAIMED})
+
+
+async def _claim(port: int, number: int, connections: int, options: dict[str, Any]) -> dict[str, Any]:
+    asked = request("POST", "/api/tasks/claim", {"worker_id": "bench", "lease_seconds": HOUR, **options})
+    load, seconds = await send(port, (asked for _ in range(number)), connections)
+    tasks = [task for answer in _bodies(load) for task in answer.get("tasks") or filter(None, [answer.get("task")])]
     claims = [(task["id"], task["fence"]) for task in tasks]
     return {"seconds": seconds, "took": load.took, "statuses": _statuses(load), "claims": claims}
 
 
-async def fill(port: int, number: int) -> dict[str, Any]:
+async def fill(port: int, number: int, _: int) -> dict[str, Any]:
     """So many jobs, a thousand a request."""
     params = {"to": "someone@example.com", "subject": "a job of usual size", "number": 1}
     sizes = [min(BATCH, number - start) for start in range(0, number, BATCH)]
@@ -144,9 +155,9 @@ def _bodies(load: Load) -> Iterator[dict[str, Any]]:
         yield json.loads(answer[answer.index(b"\r\n\r\n") + 4 :])
 
 
-MODES = {"health": health, "claim": claim, "fill": fill}
+MODES = {"health": health, "claim": claim, "claim-many": claim_many, "fill": fill}
 
 
 if __name__ == "__main__":
-    port, mode, number = sys.argv[1:]
-    print(json.dumps(asyncio.run(MODES[mode](int(port), int(number)))), flush=True)
+    port, mode, number, connections = sys.argv[1:]
+    print(json.dumps(asyncio.run(MODES[mode](int(port), int(number), int(connections)))), flush=True)

@@ -10,7 +10,7 @@ from bench.cases.claimers import claimers
 from bench.cases.end_to_end import end_to_end
 from bench.cases.enqueue import enqueue
 from bench.cases.flat import flat
-from bench.cases.http import http
+from bench.cases.http import http, http_postgres, http_redis
 from bench.cases.mariadb import mariadb
 from bench.cases.pickup import pickup
 from bench.cases.polls import polls
@@ -44,7 +44,9 @@ CASES = (
     Case("mariadb", "claim and settle in batches of 100 on MariaDB, beside the bare engine", mariadb),
     Case("enqueue", "enqueue, one at a time, ten at once and in batches, beside the peers", enqueue),
     Case("pickup", "from another process: how soon a job is claimed, and what waiting costs", pickup),
-    Case("http", "claims over HTTP: ten connections to a server process, beside its empty endpoint", http),
+    Case("http", "claims over HTTP: 10 and 64 connections to a server process, beside its empty endpoint", http),
+    Case("http-postgres", "the same on PostgreSQL", http_postgres),
+    Case("http-redis", "the same on Redis", http_redis),
     Case("http-polls", "a thousand long polls on one server process: memory, processor, claims for each job", polls),
     Case("start", "how soon the command line answers, beside bare Python", start),
     Case("flat", "what a claim costs with a long backlog or history", flat),

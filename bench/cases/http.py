@@ -1,4 +1,4 @@
-"""Claims over HTTP: a server process on SQLite and ten connections from another, in turns with its empty endpoint."""
+"""Claims over HTTP: a server process on each store and connections from another, in turns with its empty endpoint."""
 
 from __future__ import annotations
 
@@ -14,16 +14,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench import postgres as postgres_server
+from bench import redis as redis_server
 from bench.children import started
-from bench.load import HOST
+from bench.load import CLAIMED, HOST
+from bench.places import Files, Place
 from bench.run import Broken, Run, in_turns, percentile, ratios
-from bench.subjects import opened, prove_log, prove_once, url_of
+from bench.subjects import opened_at, prove_log, prove_once, url_of
 
-SUBJECT = "dibs serve, sqlite"
-EMPTY, CLAIM = "GET /health", "claim of one"
+EMPTY, CLAIM, CLAIM_MANY = "GET /health", "claim of one", f"claim of {CLAIMED}"
+NUMBERS = (10, 64)
+"""Of connections."""
 AT_MOST_MS = 10.0
-SHARE = 0.2
+"""For 95 of 100 claims, at the fewer connections."""
+SHARE = 0.25
 """The part of the empty endpoint's rate that is left when a claim has been read, made, committed and written."""
+MANY_PER_SECOND = 10_000.0
+"""Jobs, by batch claims on SQLite."""
 PATIENCE = 30.0
 
 
@@ -45,38 +52,84 @@ class Claims:
 
 
 async def http(run: Run) -> None:
-    requests, turns = run.size(20_000, 2_000), run.size(5, 3)
-    claims = Claims()
-    with run.fresh() as folder:
-        async with served(folder) as (port, _):
-            found = await in_turns(
-                run.view,
-                "HTTP, ten connections",
-                turns,
-                {EMPTY: partial(_empty, port, requests), CLAIM: partial(_claim, port, requests, claims)},
-            )
-            await _nothing_more(port)
-        claims.prove(run)
-        async with opened("sqlite", folder) as store:
-            await prove_log(run, store, "http", turns * requests)
-    for what, answers in found.items():
-        run.figure("http", SUBJECT, f"{what}, ten connections", "/s", _rates(answers))
-        for share in (50, 95, 99):
-            run.figure("http", SUBJECT, f"{what}, p{share}", "ms", _millis(answers, share))
-    run.bar(
-        "http-claim-p95",
-        "a claim over HTTP on SQLite, ten connections, p95",
-        "ms",
-        _millis(found[CLAIM], 95),
-        at_most=AT_MOST_MS,
-    )
-    run.bar(
-        "http-claim-rate",
-        "claims over HTTP on SQLite, over requests to the server's empty endpoint",
-        "×",
-        ratios(_rates(found[CLAIM]), _rates(found[EMPTY])),
-        at_least=SHARE,
-    )
+    """On SQLite."""
+    await _measure(run, Files(run, "sqlite"), "http", "SQLite")
+
+
+async def http_postgres(run: Run) -> None:
+    """On PostgreSQL."""
+    async with postgres_server.serving(run) as server:
+        await _measure(run, server, "http-postgres", "PostgreSQL")
+
+
+async def http_redis(run: Run) -> None:
+    """On Redis."""
+    async with redis_server.serving(run) as server:
+        await _measure(run, server, "http-redis", "Redis")
+
+
+async def _measure(run: Run, place: Place, case: str, name: str) -> None:
+    async with place.database(migrated=True) as url:
+        with run.fresh() as folder:
+            async with served(folder, url=url) as (port, _):
+                server = _Measured(run, place.store, case, name, port)
+                for number in NUMBERS:
+                    await server.one_by_one(number)
+                await server.batches()
+                await _load(port, "claim", 1, 1, "404")  # nothing more
+        server.claims.prove(run)
+        async with opened_at(url) as store:
+            await prove_log(run, store, case, len(server.claims.handed))
+
+
+class _Measured:
+    """A server on one store."""
+
+    def __init__(self, run: Run, store: str, case: str, name: str, port: int) -> None:
+        self._run, self._store, self._case, self._name, self._port = run, store, case, name, port
+        self._subject, self._turns = f"dibs serve, {store}", run.size(5, 3)
+        self.claims = Claims()
+
+    async def one_by_one(self, number: int) -> None:
+        requests = self._run.size(20_000, 2_000)
+        found = await in_turns(
+            self._run.view,
+            f"HTTP on {self._name}, {number} connections",
+            self._turns,
+            {
+                EMPTY: partial(_load, self._port, "health", requests, number),
+                CLAIM: partial(self._claim, "claim", requests, requests, number),
+            },
+        )
+        for what, answers in found.items():
+            self._figure(f"{what}, {number} connections", "/s", _rates(answers))
+            for share in (50, 95, 99):
+                self._figure(f"{what}, {number} connections, p{share}", "ms", _millis(answers, share))
+        if number == NUMBERS[0]:
+            what = f"a claim over HTTP on {self._name}, {number} connections, p95"
+            self._run.bar(f"{self._case}-claim-p95", what, "ms", _millis(found[CLAIM], 95), at_most=AT_MOST_MS)
+        what = f"claims over HTTP on {self._name}, {number} connections, over requests to the server's empty endpoint"
+        rates = ratios(_rates(found[CLAIM]), _rates(found[EMPTY]))
+        self._run.bar(f"{self._case}-claim-rate-{number}", what, "×", rates, at_least=SHARE)
+
+    async def batches(self) -> None:
+        requests, number = self._run.size(200, 20), NUMBERS[0]
+        claim = partial(self._claim, "claim-many", requests, requests * CLAIMED, number)
+        found = await in_turns(self._run.view, f"HTTP on {self._name}, batches", self._turns, {CLAIM_MANY: claim})
+        rates = [CLAIMED * rate for rate in _rates(found[CLAIM_MANY])]
+        self._figure(f"{CLAIM_MANY}, {number} connections", "jobs/s", rates)
+        if self._store == "sqlite":
+            what = f"jobs by claims of {CLAIMED} over HTTP on SQLite, {number} connections"
+            self._run.bar(f"{self._case}-batch-rate", what, "/s", rates, at_least=MANY_PER_SECOND)
+
+    def _figure(self, what: str, unit: str, values: list[float]) -> None:
+        self._run.figure(self._case, self._subject, what, unit, values)
+
+    async def _claim(self, mode: str, requests: int, jobs: int, number: int) -> dict[str, Any]:
+        self.claims.enqueued += (await _load(self._port, "fill", jobs, 1, "201"))["ids"]
+        answer = await _load(self._port, mode, requests, number)
+        self.claims.handed += [(id, fence) for id, fence in answer["claims"]]
+        return answer
 
 
 def _rates(answers: list[dict[str, Any]]) -> list[float]:
@@ -87,23 +140,8 @@ def _millis(answers: list[dict[str, Any]], share: int) -> list[float]:
     return [1e3 * percentile(answer["took"], share) for answer in answers]
 
 
-async def _empty(port: int, requests: int) -> dict[str, Any]:
-    return await _load(port, "health", requests, "200")
-
-
-async def _claim(port: int, requests: int, claims: Claims) -> dict[str, Any]:
-    claims.enqueued += (await _load(port, "fill", requests, "201"))["ids"]
-    answer = await _load(port, "claim", requests, "200")
-    claims.handed += [(id, fence) for id, fence in answer["claims"]]
-    return answer
-
-
-async def _nothing_more(port: int) -> None:
-    await _load(port, "claim", 1, "404")
-
-
-async def _load(port: int, mode: str, requests: int, expected: str) -> dict[str, Any]:
-    command = (sys.executable, "-m", "bench.load", str(port), mode, str(requests))
+async def _load(port: int, mode: str, requests: int, connections: int, expected: str = "200") -> dict[str, Any]:
+    command = (sys.executable, "-m", "bench.load", str(port), mode, str(requests), str(connections))
     async with started(f"the load client ({mode})", *command) as client:
         answer = await client.line()
     if set(answer["statuses"]) != {expected}:
@@ -112,11 +150,11 @@ async def _load(port: int, mode: str, requests: int, expected: str) -> dict[str,
 
 
 @asynccontextmanager
-async def served(folder: Path, *command: str) -> AsyncIterator[tuple[int, int]]:
-    """A server process on a port of its own, until it is told to stop: its port, and its number."""
+async def served(folder: Path, *command: str, url: str | None = None) -> AsyncIterator[tuple[int, int]]:
+    """A server process on a port of its own, until it is told to stop: its port, and its number. Else on SQLite."""
     port, log = _free_port(), folder / "serve.log"
     dibs = command or (str(Path(sys.executable).with_name("dibs")),)
-    options = ("--store", url_of("sqlite", folder), "--host", HOST, "--port", str(port), "--no-auth")
+    options = ("--store", url or url_of("sqlite", folder), "--host", HOST, "--port", str(port), "--no-auth")
     with log.open("wb") as said:
         server = await asyncio.create_subprocess_exec(*dibs, "serve", *options, stdout=DEVNULL, stderr=said)
     try:

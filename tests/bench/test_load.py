@@ -55,10 +55,23 @@ async def test_claims_are_counted_and_told_one_by_one() -> None:
         return 200, {"success": True, "task": {"id": f"job-{number}", "fence": 1}}
 
     async with serving(claim) as port:
-        answer = await load.claim(port, 50)
+        answer = await load.claim(port, 50, 10)
     assert sorted(answer["claims"]) == sorted((f"job-{n}", 1) for n in range(40))
     assert answer["statuses"] == {"200": 40, "404": 10}
     assert len(answer["took"]) == 50
+
+
+async def test_claims_of_many_are_told_one_by_one() -> None:
+    numbers = count()
+
+    def claim(line: bytes, body: bytes) -> tuple[int, object]:
+        tasks = [{"id": f"job-{next(numbers)}", "fence": 1} for _ in range(json.loads(body)["limit"])]
+        return 200, {"success": True, "task": tasks[0], "tasks": tasks}
+
+    async with serving(claim) as port:
+        answer = await load.claim_many(port, 3, 2)
+    assert sorted(answer["claims"]) == sorted((f"job-{n}", 1) for n in range(300))
+    assert len(answer["took"]) == 3
 
 
 async def test_jobs_are_put_in_by_the_thousand() -> None:
@@ -70,7 +83,7 @@ async def test_jobs_are_put_in_by_the_thousand() -> None:
         return 201, {"tasks": [{"id": f"{len(sizes)}-{n}"} for n in range(len(tasks))]}
 
     async with serving(enqueue) as port:
-        answer = await load.fill(port, 2_500)
+        answer = await load.fill(port, 2_500, 1)
     assert sizes == [1000, 1000, 500]
     assert len(set(answer["ids"])) == 2_500
 
@@ -83,7 +96,7 @@ async def test_a_server_that_hangs_up_is_noticed() -> None:
 
     async with serving(sometimes) as port:
         with pytest.raises(ConnectionError):
-            await load.health(port, 100)
+            await load.health(port, 100, 10)
 
 
 @pytest.mark.parametrize(
