@@ -9,7 +9,7 @@ import sys
 import threading
 import weakref
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -19,7 +19,7 @@ from dibs.keeper import Handle, Keeper
 from dibs.portal import Call, Kind, Portal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
     from dibs.broker.http import Remote
     from dibs.broker.protocol import Broker
@@ -107,6 +107,22 @@ class Runtime:
                 opened.portal = Portal(self.clock)
                 self._take_along(opened)
             return opened.portal
+
+    @contextmanager
+    def replaced(self, url: str, clock: Clock) -> Iterator[None]:
+        """Work on another store, by another clock, for as long as the block; what was open before stays open."""
+        with self._lock:
+            before = self.url, self.clock, self._opened
+            self.url, self.clock = url, clock
+            self._opened = self._nothing()
+        try:
+            yield
+        finally:
+            try:
+                self.close_and_wait()
+            finally:
+                with self._lock:
+                    self.url, self.clock, self._opened = before
 
     # Work that is not the caller's
 

@@ -18,7 +18,9 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
 def test_example_runs(example: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", str(example)]
+    as_tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
+    how = as_tests if example.stem.startswith("test_") else []
+    command = [sys.executable, "-W", "error", *how, str(example)]
     environment = dict(os.environ)
     if "DATABASE_URL" in example.read_text():
         environment["DATABASE_URL"] = bare_postgres("examples")
