@@ -69,6 +69,14 @@ def begun(queue: dibs.SyncApp, id: str) -> None:
         time.sleep(0.02)
 
 
+def answered(serving: Serving) -> None:
+    """Wait until a claim was answered."""
+    end = time.monotonic() + PATIENCE
+    while not any('"route":"/api/tasks/claim","status":200' in line for line in serving.said):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 @each
 def test_jobs_are_done_and_failures_told(tmp_path: Path, name: str) -> None:
     with Serving(tmp_path) as serving, dibs.App(serving.store).sync as queue:
@@ -134,10 +142,11 @@ def test_a_stop_while_it_waits(tmp_path: Path, name: str) -> None:
 
 @each
 def test_a_server_that_is_killed_meanwhile(tmp_path: Path, name: str) -> None:
-    with Serving(tmp_path) as serving, dibs.App(serving.store).sync as queue:
+    with Serving(tmp_path, "--log-requests") as serving, dibs.App(serving.store).sync as queue:
         job = queue.enqueue("shout", {"text": "x", "seconds": 2})
         with working(name, serving) as worker:
             begun(queue, job.id)
+            answered(serving)  # else no one may know of the claim, and the job comes again when its lease has run out
             serving.end(signal.SIGKILL)
             serving.start()
             ended = queue.wait(job.id, timeout=PATIENCE)
