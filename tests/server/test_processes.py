@@ -54,11 +54,11 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 def connections(pid: int, port: int) -> int:
-    """How many connections a process has on the port."""
+    """How many connections a process has on the port, and has read all of what came in on them."""
     inodes = set()
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
-        if int(fields[1].split(":")[1], 16) == port and fields[3] == "01":
+        if int(fields[1].split(":")[1], 16) == port and fields[3] == "01" and fields[4].endswith(":00000000"):
             inodes.add(f"socket:[{fields[9]}]")
     held = 0
     for entry in Path(f"/proc/{pid}/fd").iterdir():

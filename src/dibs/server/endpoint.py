@@ -51,13 +51,13 @@ class Endpoint:
             logger.exception("%s %s failed, request %s", route.method, route.path, exchange.id)
             reply = refusal(Unexpected())
         state.metrics.answered(route.method, route.path, reply.status, exchange.seconds)
-        exchange.note(route.path, reply.status)
-        if reply.stream is None:
-            await respond(send, reply, exchange.extra)
-        elif scope["method"] == "HEAD":  # no one reads what it would say
-            await respond(send, reply._replace(body=b""), exchange.extra)
-        else:
+        if reply.stream is not None and scope["method"] != "HEAD":
+            exchange.note(route.path, reply.status)  # its answer may go on for days
             await streaming.respond(state, reply, exchange.extra, receive, send)
+            return
+        # A stream that is asked for its head is told no more than that.
+        await respond(send, reply if reply.stream is None else reply._replace(body=b""), exchange.extra)
+        exchange.note(route.path, reply.status)  # what is written down as answered was answered
 
     async def _reply(self, scope: Scope, receive: Receive, exchange: Exchange) -> Reply:
         route, state = self._route, self._state
@@ -122,8 +122,8 @@ class Refuse:
             return
         exchange = Exchange(scope, self._state.app.runtime.clock)
         self._state.metrics.answered("other", "other", 404)
-        exchange.note("other", 404)
         await respond(send, refusal(NoRoute()), exchange.extra)
+        exchange.note("other", 404)
 
     async def wrong_method(self, path: str, scope: Scope, send: Send) -> None:
         """Answer a request with a method that its address does not take."""
@@ -132,5 +132,5 @@ class Refuse:
         error = WrongMethod(f"{path} takes {allowed}, not {scope['method'][:20]}")
         reply = refusal(error)._replace(headers=((b"allow", allowed.encode()),))
         self._state.metrics.answered("other", path, reply.status)
-        exchange.note(path, reply.status)
         await respond(send, reply, exchange.extra)
+        exchange.note(path, reply.status)
