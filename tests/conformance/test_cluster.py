@@ -67,4 +67,4 @@ def test_state_machine(partitions: int) -> None:
     def make(clock: FakeClock) -> Store:
         return ClusterStore(f"{empty_cluster()}&partitions={partitions}", clock)
 
-    run_state_machine_as_test(state_machine(make, one_order=False))
+    run_state_machine_as_test(state_machine(make, one_order=False, examples=50))

@@ -34,4 +34,4 @@ class TestSharedMysqlStore(SharedStoreSuite):
 @pytest.mark.proof
 @pytest.mark.timeout(600)  # a difference takes a while to be boiled down
 def test_state_machine() -> None:
-    run_state_machine_as_test(state_machine(lambda clock: MysqlStore(empty_mysql(), clock)))
+    run_state_machine_as_test(state_machine(lambda clock: MysqlStore(empty_mysql(), clock), examples=50))

@@ -31,6 +31,7 @@ def test_a_mistake_is_noticed(name: str) -> None:
 
 
 @pytest.mark.proof
+@pytest.mark.long  # without a mistake they are the suites, worlds and seeds that run by themselves elsewhere
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("catcher", USED)
 def test_without_a_mistake_nothing_is_noticed(catcher: str) -> None:

@@ -23,7 +23,7 @@ STUBBORN = "trap '' TERM INT HUP; echo $$ >> $HERE/pids; while :; do sleep 0.1; 
 """It has to be killed."""
 
 
-@pytest.fixture(params=["sqlite", "served"])
+@pytest.fixture(params=["sqlite", pytest.param("served", marks=pytest.mark.long)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "served":
         with Serving(tmp_path, "--no-auth") as serving:
