@@ -34,6 +34,11 @@ CLASSES = {
         "class SyncClaim(TwinClaim):",
         '"""A ``dibs.Claim`` whose calls block; inside ``with claim`` it extends itself too."""',
     ),
+    "Batch": (
+        "batches.py",
+        "class SyncBatch(TwinBatch):",
+        '"""A ``dibs.Batch`` whose calls block; ``with batch`` seals it too."""',
+    ),
     "Task": ("task.py", "class SyncTask(Twin[Task[P, R]], Generic[P, R]):", '"""A ``dibs.Task`` whose calls block."""'),
 }
 
@@ -54,9 +59,16 @@ LEFT_OUT = {
         "leave",
     },  # a worker's
     "Task": {"sync", "arguments"},
+    "Batch": {"add"},
 }
 
-TWINS = {"Claim": "SyncClaim", "Task": "SyncTask", "Page": "SyncPage", "AsyncIterator": "Iterator"}
+TWINS = {
+    "Batch": "SyncBatch",
+    "Claim": "SyncClaim",
+    "Task": "SyncTask",
+    "Page": "SyncPage",
+    "AsyncIterator": "Iterator",
+}
 
 ALWAYS = {
     "Generic": "typing",
@@ -66,7 +78,7 @@ ALWAYS = {
     "R": "dibs.task",
     "closing": "contextlib",
     "Iterator": "collections.abc",
-    **dict.fromkeys(("SyncPage", "Twin", "TwinApp", "TwinClaim", "give_back"), "dibs.twin"),
+    **dict.fromkeys(("SyncPage", "Twin", "TwinApp", "TwinBatch", "TwinClaim", "give_back"), "dibs.twin"),
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -154,7 +166,7 @@ def blocking(method: Function) -> str:  # noqa: PLR0911 - one line for each kind
         )
     if returns.startswith("AsyncIterator["):
         return f"return self._iterate({call})"
-    for original, sync in (("Claim", "SyncClaim"), ("Page", "SyncPage"), ("Task", "SyncTask")):
+    for original, sync in (("Batch", "SyncBatch"), ("Claim", "SyncClaim"), ("Page", "SyncPage"), ("Task", "SyncTask")):
         if isinstance(method, ast.FunctionDef) and returns.partition("[")[0] == original:
             return f"return {sync}(self._runtime, {call})"
     if isinstance(method, ast.FunctionDef):

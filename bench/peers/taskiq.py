@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import sys
 
 from taskiq.api import run_receiver_task  # type: ignore[import-not-found]
 from taskiq_redis import RedisStreamBroker  # type: ignore[import-not-found]
@@ -15,9 +17,13 @@ from bench.peers.on_server import ServerQueue
 from bench.peers.program import Job, Seen, main, versions
 
 TASKS, AT_ONCE = 100, 50
+STOP = 5.0
+"""Seconds that it is given to end, when all was handled and counted."""
 
 
 class TaskiqQueue(ServerQueue):
+    _running: asyncio.Task[None] | None = None
+
     def about(self) -> str:
         return f"{versions('taskiq', 'taskiq-redis', 'hiredis', 'uvloop')}: RedisStreamBroker, {TASKS} async tasks"
 
@@ -53,8 +59,15 @@ class TaskiqQueue(ServerQueue):
         self._running = asyncio.create_task(run_receiver_task(self._broker, max_async_tasks=TASKS))
 
     async def stop(self) -> None:
+        assert self._running is not None
         self._running.cancel()
-        await asyncio.wait([self._running])
+        await asyncio.wait([self._running], timeout=STOP)
+
+    def _end(self) -> None:
+        if self._running is not None and not self._running.done():
+            sys.stdout.flush()
+            os._exit(0)  # now and then it waits for its last read without end, and whoever closes the loop with it
+        super()._end()
 
 
 if __name__ == "__main__":

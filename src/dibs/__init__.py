@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dibs.app import App
+    from dibs.batches import Batch
     from dibs.broker.protocol import Changes
     from dibs.claim import Claim, current
     from dibs.clock import Clock, FakeClock
     from dibs.domain.audit import Report
+    from dibs.domain.batch import BatchInfo
     from dibs.domain.errors import (
         DibsError,
         Forbidden,
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     from dibs.domain.schedule import ScheduleInfo
     from dibs.domain.signals import Fail, Retry, Snooze
     from dibs.page import Page
-    from dibs.sync import SyncApp, SyncClaim, SyncTask
+    from dibs.sync import SyncApp, SyncBatch, SyncClaim, SyncTask
     from dibs.task import Task, Tasks
     from dibs.twin import SyncPage
     from dibs.worker import Worker
@@ -61,10 +63,12 @@ if TYPE_CHECKING:
 # load what it does not use (test_each_name_has_a_home, test_help_loads_next_to_nothing).
 _HOMES = {
     "dibs.app": "App",
+    "dibs.batches": "Batch",
     "dibs.broker.protocol": "Changes",
     "dibs.claim": "Claim current",
     "dibs.clock": "Clock FakeClock",
     "dibs.domain.audit": "Report",
+    "dibs.domain.batch": "BatchInfo",
     "dibs.domain.errors": (
         "DibsError Forbidden IdempotencyMismatch Invalid InvalidJob InvalidRequest LeaseLost NotClaimable "
         "NotFound NothingPending NotSupported Problem RateLimited SchemaOutdated StoreUnavailable "
@@ -78,7 +82,7 @@ _HOMES = {
     "dibs.domain.schedule": "ScheduleInfo",
     "dibs.domain.signals": "Fail Retry Snooze",
     "dibs.page": "Page",
-    "dibs.sync": "SyncApp SyncClaim SyncTask",
+    "dibs.sync": "SyncApp SyncBatch SyncClaim SyncTask",
     "dibs.task": "Task Tasks",
     "dibs.twin": "SyncPage",
     "dibs.worker": "Worker",
@@ -113,6 +117,8 @@ def _version() -> str:
 __all__ = [
     "App",
     "Backoff",
+    "Batch",
+    "BatchInfo",
     "Changes",
     "Claim",
     "Clock",
@@ -154,6 +160,7 @@ __all__ = [
     "Status",
     "StoreUnavailable",
     "SyncApp",
+    "SyncBatch",
     "SyncClaim",
     "SyncPage",
     "SyncTask",

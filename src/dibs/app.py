@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from dibs.batches import Batch
     from dibs.broker.protocol import Changes
     from dibs.domain.audit import Report
     from dibs.domain.job import Counts, Event, Explanation, Job, Json, QueueInfo, Status, WorkerInfo
@@ -330,6 +331,22 @@ class App:
     async def once(self, key: str, function: Callable[[], Any]) -> Any:
         """Return what is kept under the key, or run the function and keep what it returns, for seven days."""
         return await once.once(self.runtime, key, function)
+
+    def batch(self, *, on_end: Task[..., Any] | NewJob | None = None, id: str | None = None) -> Batch:
+        """Begin a batch, ``async with app.batch(on_end=report) as batch``, sealed on leaving; or name one.
+
+        ``on_end`` is what is enqueued once all of its jobs have ended: a task, which is given ``batch_id``, or a task's
+        ``job(…)`` with arguments of its own. Jobs join by ``batch.add``, or by ``options(batch=batch.id)``.
+        """
+        from dibs.batches import Batch
+
+        id = self.runtime.clock.new_id() if id is None else id
+        if isinstance(on_end, Task):
+            on_end = on_end.job(batch_id=id)
+        elif on_end is not None:
+            check_new_jobs([on_end])
+            on_end = with_defaults(on_end, self._tasks.defaults(on_end.task))
+        return Batch(self, id, on_end)
 
     async def verify(self, progress: Callable[[int], None] | None = None) -> Report:
         """Replay the store's log and prove the promises on it; ``progress`` is told how many jobs have been checked."""

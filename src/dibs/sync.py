@@ -12,12 +12,13 @@ from typing import Any, Generic, Unpack
 
 from dibs.broker.protocol import Changes
 from dibs.domain.audit import Report
+from dibs.domain.batch import BatchInfo
 from dibs.domain.job import Counts, Error, Event, Explanation, Filter, Job, Json, Order, QueueInfo, Status, WorkerInfo
 from dibs.domain.newjob import EnqueueOptions, NewJob
 from dibs.domain.retry import Duration
 from dibs.domain.schedule import ScheduleInfo
 from dibs.task import CallOptions, P, R, Task
-from dibs.twin import SyncPage, Twin, TwinApp, TwinClaim, give_back
+from dibs.twin import SyncPage, Twin, TwinApp, TwinBatch, TwinClaim, give_back
 
 
 class SyncApp(TwinApp):
@@ -217,6 +218,14 @@ class SyncApp(TwinApp):
         """Enqueue the job of a schedule now, beside its ticks, whether it is paused or not."""
         return self._run(self._async.run_schedule(name))
 
+    def batch(self, *, on_end: Task[..., Any] | NewJob | None = None, id: str | None = None) -> SyncBatch:
+        """Begin a batch, ``with app.batch(on_end=report) as batch``, sealed on leaving; or name one.
+
+        ``on_end`` is what is enqueued once all of its jobs have ended: a task, which is given ``batch_id``, or a task's
+        ``job(…)`` with arguments of its own. Jobs join by ``batch.add``, or by ``options(batch=batch.id)``.
+        """
+        return SyncBatch(self._runtime, self._async.batch(on_end=on_end, id=id))
+
     def verify(self, progress: Callable[[int], None] | None = None) -> Report:
         """Replay the store's log and prove the promises on it; ``progress`` is told how many jobs have been checked."""
         return self._run(self._async.verify(progress))
@@ -303,6 +312,22 @@ class SyncClaim(TwinClaim):
     def progress(self, fraction: float, note: str = "") -> None:
         """Tell how far the work has come, from 0 to 1, and keep the claim for another lease."""
         self._run(self._async.progress(fraction, note))
+
+
+class SyncBatch(TwinBatch):
+    """A ``dibs.Batch`` whose calls block; ``with batch`` seals it too."""
+
+    def seal(self) -> None:
+        """Say that no more jobs join it but those that its own jobs add. To do so twice is no error."""
+        self._run(self._async.seal())
+
+    def progress(self) -> BatchInfo:
+        """Count its jobs by status."""
+        return self._run(self._async.progress())
+
+    def wait(self, timeout: Duration | None = None) -> BatchInfo:
+        """Return once all of its jobs have ended, sealed or not; look often at first, then less and less."""
+        return self._run(self._async.wait(timeout))
 
 
 class SyncTask(Twin[Task[P, R]], Generic[P, R]):

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dibs import once
 from dibs.app import App
+from dibs.batches import Batch
 from dibs.claim import Claim, reset_current, set_current
 from dibs.domain.errors import WrongState
 from dibs.page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
     from contextvars import Token
     from types import TracebackType
     from typing import Self
 
+    from dibs.domain.newjob import NewJob
     from dibs.runtime import Runtime
 
 T = TypeVar("T")
@@ -98,6 +100,27 @@ class TwinApp(Twin[App]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+class TwinBatch(Twin[Batch]):
+    """``with batch`` obeys the same rules as ``async with batch``."""
+
+    @property
+    def id(self) -> str:
+        """What its jobs share."""
+        return self._async.id
+
+    def add(self, jobs: Iterable[NewJob]) -> int:
+        """Enqueue jobs as part of it, a thousand at a time; say how many. Those before one that is refused are in."""
+        return self._run(self._async.add(list(jobs)))  # which the caller's own thread makes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._run(self._async.__aexit__(kind, error, traceback))
 
 
 class TwinClaim(Twin[Claim]):

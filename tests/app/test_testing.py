@@ -88,6 +88,14 @@ async def test_later_takes_jobs_in_the_order_of_their_time_and_leaves_what_is_ne
         assert (await app.counts()).unfinished == 2
 
 
+async def test_the_last_job_of_a_batch_runs_too(app: dibs.App, did: list[str]) -> None:
+    with use(app):
+        async with app.batch(on_end=app.tasks["mail"].job("done")) as batch:
+            await batch.add([app.tasks["mail"].job("a"), app.tasks["mail"].job("b")])
+        assert [job.batch_id for job in await drain(app)] == [batch.id, batch.id, None]
+        assert did == ["mail a", "mail b", "mail done"]
+
+
 async def test_some_queues_only(app: dibs.App, did: list[str]) -> None:
     with use(app):
         await app.tasks["order"].enqueue(1)

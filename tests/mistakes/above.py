@@ -13,6 +13,30 @@ _SETTLING = "dibs.worker.settling"
 
 BROKER = [
     Mistake(
+        "a tick of a schedule has no key",
+        9,
+        "uniqueness",
+        "broker",
+        (Edit("dibs.domain.schedule:drafts_at", "idempotency_key=key_of(name, tick)", "idempotency_key=None"),),
+        "broker suite",
+    ),
+    Mistake(
+        "the last job of a batch has no key",
+        9,
+        "uniqueness",
+        "broker",
+        (Edit("dibs.domain.batch:last_of", "idempotency_key=key_of(id)", "idempotency_key=None"),),
+        "broker suite",
+    ),
+    Mistake(
+        "a batch ends before its jobs do",
+        9,
+        "uniqueness",
+        "broker",
+        (Edit("dibs.broker.batches:Batches.ended", "if jobs:", "if False:"),),
+        "broker suite",
+    ),
+    Mistake(
         "a claim that no one waits for is kept",
         5,
         "a cancelled query's rows reach the next query",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dibs.broker.batches import Batches
 from dibs.broker.batching import Batcher
 from dibs.broker.bulk import Bulk
 from dibs.broker.intake import (
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dibs.clock import Clock
+    from dibs.domain.batch import BatchInfo
     from dibs.domain.job import Json, Ref
     from dibs.domain.newjob import NewJob
     from dibs.domain.retry import Duration
@@ -81,6 +83,7 @@ class LocalBroker:
         self._clock = clock
         self._config = config
         self._opened = False
+        self._batches = Batches(store, clock, config, self._insert)
         self._maintenance = Maintenance(store, clock, config)
         self._inserts = Batcher[list[Draft], list[Job] | Refusal](store.insert, most=MAX_BATCH_BYTES, weight=_weight)
         self._claims = Batcher[ClaimRequest, list[Job]](
@@ -160,6 +163,7 @@ class LocalBroker:
             written = await self._store.write(decided, connection=connection)
         else:
             written = await self._write(decided)
+            await self._batches.touch()
         if len(decided) == len(writes):
             return written
         answers = iter(written)
@@ -202,7 +206,9 @@ class LocalBroker:
     async def cancel(self, ids: Sequence[str], *, by: str | None = None) -> Changes:
         check_actor(by)
         await self._open()
-        return await self._bulk.named(ids, lambda id: transitions.cancel(id, by))
+        changes = await self._bulk.named(ids, lambda id: transitions.cancel(id, by))
+        await self._batches.touch()
+        return changes
 
     async def redrive(
         self, ids: Sequence[str], *, where: Filter | None = None, dry_run: bool = False, by: str | None = None
@@ -316,6 +322,20 @@ class LocalBroker:
         await self._open()
         return await self._schedules.run(name)
 
+    # Batches
+
+    async def seal(self, batch_id: str, on_end: NewJob) -> None:
+        await self._open()
+        await self._batches.seal(batch_id, on_end)
+
+    async def end_batches(self) -> None:
+        await self._open()
+        await self._batches.look()
+
+    async def batch(self, batch_id: str, *, queue: str | None = None) -> BatchInfo:
+        await self._open()
+        return await self._batches.info(batch_id, queue)
+
     # Queues and documents
 
     async def pause(self, queue: str, *, by: str | None = None) -> None:
@@ -348,7 +368,7 @@ class LocalBroker:
 
     async def maintain(self) -> None:
         await self._open()
-        await self._maintenance.run()
+        await self._maintenance.run(self._batches)
 
     async def verify(self, progress: Callable[[int], None] | None = None) -> Report:
         await self._open()

@@ -10,6 +10,7 @@ from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome
 
 if TYPE_CHECKING:
+    from dibs.broker.batches import Batches
     from dibs.clock import Clock
     from dibs.domain.settings import Config
     from dibs.store import Store
@@ -65,7 +66,7 @@ class Maintenance:
                 return pruned
             await self._clock.sleep(self._clock.random.uniform(0.0, 0.02))
 
-    async def run(self) -> None:
+    async def run(self, batches: Batches | None = None) -> None:
         """Do both again and again. Jitter keeps processes that started together from looking together."""
         next_prune = self._clock.monotonic() + self._clock.random.uniform(0.0, self._config.prune_every)
         while True:
@@ -75,7 +76,11 @@ class Maintenance:
                 if reaped:
                     logger.warning("took over %d claims whose lease had run out", reaped)
                 if self._clock.monotonic() >= next_prune:
+                    if batches is not None:
+                        await batches.look()  # at what ended where no one was left to look
                     await self.prune()
                     next_prune = self._clock.monotonic() + self._config.prune_every * self._clock.random.uniform(0.5, 1)
+                elif batches is not None:
+                    await batches.look_if_touched(reaped)
             except StoreUnavailable as error:
                 logger.warning("maintenance will be tried again: %s", error)

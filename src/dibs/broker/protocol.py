@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dibs.domain.audit import Report
+    from dibs.domain.batch import BatchInfo
     from dibs.domain.job import (
         Counts,
         Document,
@@ -173,6 +174,18 @@ class Broker(Protocol):
 
     async def run_schedule(self, name: str) -> Job:
         """Enqueue the job of a schedule now, beside its ticks."""
+        ...
+
+    async def seal(self, batch_id: str, on_end: NewJob) -> None:
+        """Have a job enqueued, once, when all jobs of a batch have ended; that may be now. To do so twice is safe."""
+        ...
+
+    async def end_batches(self) -> None:
+        """Enqueue the last jobs of batches that have ended, now. A server does so by itself, within moments."""
+        ...
+
+    async def batch(self, batch_id: str, *, queue: str | None = None) -> BatchInfo:
+        """Count the jobs of a batch by status, in all queues or in one; beyond 10,000 of them it is not exact."""
         ...
 
     async def pause(self, queue: str, *, by: str | None = None) -> None:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from dibs.cli.asking import progress
 from dibs.cli.options import Jsonl, Link
 from dibs.cli.output import Cell, Column, Painted, clean, print_json_lines, print_table, remark
 from dibs.cli.reading import pages
-from dibs.domain.errors import NotFound
-from dibs.domain.job import FINISHED, Filter, Status
-from dibs.wire.answered import Batch
+from dibs.domain.batch import info_of
+from dibs.domain.errors import InvalidRequest, NotFound, Problem
+from dibs.domain.job import Filter, Status
+from dibs.wire.batches import Batch, batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,10 +27,13 @@ COLUMNS = (
     *(Column(title, right=True) for title in ("JOBS", "PENDING", "CLAIMED", "COMPLETED", "FAILED", "CANCELLED")),
 )
 RECENT = 10_000
+LOOK = 0.5
+"""Seconds between two moves of the bar."""
 
 
 def batches(
     *ids: Annotated[str, Parameter(help="These; each is counted to its last job.")],
+    watch: Annotated[bool, Parameter(help="Wait until they have ended, with a bar meanwhile.", negative=())] = False,
     json: Jsonl = False,
     link: Link = Link(),
 ) -> int:
@@ -36,12 +41,31 @@ def batches(
 
     Without ids: those that the newest 10,000 jobs belong to, newest first; one that began before them is marked with ~.
     """
+    if watch and not ids:
+        raise InvalidRequest([Problem("watch", "is for batches that are named: dibs batches ID --watch")])
     with link.app() as app:
+        if watch:
+            _watch(app, ids, quiet=json)
         found = (_named(app, id) for id in ids) if ids else _recent(app)
         number = print_json_lines(found) if json else print_table(COLUMNS, map(_row, found))
     if not number:
         remark("no batch was found: a job joins one with `batch`, or `dibs enqueue --batch`")
     return 0
+
+
+def _watch(app: App, ids: tuple[str, ...], *, quiet: bool) -> None:
+    """Wait until all of them have ended."""
+    for id in ids:
+        batch, finished = app.sync.batch(id=id), 0
+        with progress(clean(id), batch.progress().total, quiet=quiet) as advance:
+            ended = False
+            while not ended:
+                try:
+                    info, ended = batch.wait(LOOK), True
+                except TimeoutError:
+                    info = batch.progress()
+                advance(info.finished - finished)
+                finished = info.finished
 
 
 def _named(app: App, id: str) -> Batch:
@@ -50,7 +74,7 @@ def _named(app: App, id: str) -> Batch:
         counted.update(job.status for job in page)
     if not counted:
         raise NotFound(f"there is no batch {id!r}", hint="Its jobs may have been pruned after their retention time.")
-    return _batch(id, counted, exact=True)
+    return batch_of(info_of(id, counted, exact=True))
 
 
 def _recent(app: App) -> Iterator[Batch]:
@@ -63,22 +87,7 @@ def _recent(app: App) -> Iterator[Batch]:
             if job.batch_id is not None:
                 counted.setdefault(job.batch_id, Counter())[job.status] += 1
     for id, numbers in counted.items():
-        yield _batch(id, numbers, exact=read < RECENT)
-
-
-def _batch(id: str, numbers: Counter[Status], *, exact: bool) -> Batch:
-    total = numbers.total()
-    return Batch(
-        batch_id=id,
-        total=total,
-        progress=sum(numbers[status] for status in FINISHED) / total,
-        exact=exact,
-        pending=numbers[Status.PENDING],
-        claimed=numbers[Status.CLAIMED],
-        completed=numbers[Status.COMPLETED],
-        failed=numbers[Status.FAILED],
-        cancelled=numbers[Status.CANCELLED],
-    )
+        yield batch_of(info_of(id, numbers, exact=read < RECENT))
 
 
 def _row(batch: Batch) -> list[Cell]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dibs.app import App
+    from dibs.claim import Claim
 
 WORKER = "drain"
 MOST = 1000
@@ -33,7 +34,7 @@ async def drain(app: App, *, queues: Sequence[str] | None = None, later: bool = 
     handlers, runs = Handlers(app.tasks, None), list[Job]()
     names = sorted(app.tasks)
     while names:
-        claim = await app.claim(WORKER, queues=queues, tasks=names)
+        claim = await _claim(app, queues, names)
         if claim is not None:
             settling = Settling(app.runtime, lambda: None)
             await handlers.handle(claim, settling.add)
@@ -46,6 +47,15 @@ async def drain(app: App, *, queues: Sequence[str] | None = None, later: bool = 
         elif not (later and await _move(app, queues)):
             break
     return runs
+
+
+async def _claim(app: App, queues: Sequence[str] | None, names: list[str]) -> Claim | None:
+    """Claim; if there is nothing, see whether a batch has ended, and claim what it ends with."""
+    claim = await app.claim(WORKER, queues=queues, tasks=names)
+    if claim is None:
+        await app.runtime.broker().end_batches()
+        claim = await app.claim(WORKER, queues=queues, tasks=names)
+    return claim
 
 
 async def _move(app: App, queues: Sequence[str] | None) -> bool:

@@ -284,20 +284,6 @@ class Switched(Answer, frozen=True, kw_only=True):
     message: str
 
 
-class Batch(Answer, frozen=True, kw_only=True):
-    """How far a batch has come: its jobs by status. Beyond 10,000 jobs it is not exact."""
-
-    batch_id: str
-    total: int
-    pending: int
-    claimed: int
-    completed: int
-    failed: int
-    cancelled: int
-    progress: float
-    exact: bool
-
-
 class Found(Struct, frozen=True, kw_only=True):
     """A document. ``version`` grows with each write; 0: it was removed."""
 

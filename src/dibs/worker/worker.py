@@ -24,7 +24,7 @@ from dibs.app import default_worker_id
 from dibs.broker.protocol import Ask
 from dibs.claim import Claim
 from dibs.domain import checks
-from dibs.domain.errors import DibsError, InvalidRequest, Problem, SchemaOutdated, WrongState
+from dibs.domain.errors import DibsError, InvalidRequest, Problem, SchemaOutdated, StoreUnavailable, WrongState
 from dibs.domain.settings import MAX_CLAIM
 from dibs.worker.handling import Handlers
 from dibs.worker.pace import Pace, pause
@@ -189,7 +189,7 @@ class Worker:
                 await fetching
 
     async def _fetch(self, *, until_idle: bool) -> None:
-        failures = 0
+        failures, looked = 0, False
         while True:
             room = await self._room()
             # Race: what is settled while the claim is on its way may come back, and the claim have passed it by.
@@ -211,10 +211,22 @@ class Worker:
             self._runtime.keeper.hold([claim.to_be_kept() for claim in claims])
             self._queue.extend(claims)
             self._start()
-            if until_idle and not jobs:
-                if idle:
-                    return
+            if jobs or not until_idle:
+                looked = False
+            elif not idle:
                 await self._room_made.wait()
+            elif looked:
+                return
+            else:
+                looked = await self._end_batches()
+
+    async def _end_batches(self) -> bool:
+        """Have what a batch ends with enqueued: whoever works until there is nothing left works on that too."""
+        try:
+            await self._runtime.broker().end_batches()
+        except StoreUnavailable as error:
+            logger.warning("batches are left to others: %s", error)
+        return True
 
     def _wish(self, room: int, *, until_idle: bool) -> Ask:
         ask = self._ask

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Raw
 
+from dibs.broker.batches import draft_of
 from dibs.broker.intake import check_failure, check_verb, drafts_of, query_of
 from dibs.broker.schedules import drafts_of_plans
 from dibs.domain import checks
@@ -20,6 +21,7 @@ from dibs.domain.retry import SECOND, Duration, micros
 from dibs.domain.settings import DEFAULTS, Config
 from dibs.domain.validate import encode
 from dibs.wire.asked import Claiming, ClaimingOne, Extending, NewTask, Retain, Retry, Settling, TaskFilter
+from dibs.wire.batches import Sealing
 from dibs.wire.schedules import NewSchedule, Publishing, without_id
 
 if TYPE_CHECKING:
@@ -63,6 +65,12 @@ def publishing(plans: Sequence[Plan], config: Config, clock: Clock) -> Publishin
             for plan in plans
         ]
     )
+
+
+def sealing(batch_id: str, on_end: NewJob, config: Config, clock: Clock) -> Sealing:
+    """Make what is sent of a batch's last job, once it was checked."""
+    draft_of(batch_id, on_end, config, clock)
+    return Sealing(on_end=without_id(new_tasks([on_end], config, clock)[0]))
 
 
 def _with_settings(new: NewJob, config: Config) -> NewJob:

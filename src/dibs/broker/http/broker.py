@@ -27,6 +27,7 @@ from dibs.broker.protocol import BEAT_EVERY, Ask, Changes, Ending
 from dibs.broker.roster import MAX_METADATA, check_beat
 from dibs.broker.schedules import check_schedule_names
 from dibs.domain import checks
+from dibs.domain.batch import info_of
 from dibs.domain.errors import InvalidRequest, NotFound, NothingPending, NotSupported
 from dibs.domain.job import Explanation, Extension, Outcome
 from dibs.domain.retry import SECOND
@@ -34,7 +35,7 @@ from dibs.domain.schedule import Ticked
 from dibs.domain.settings import MAX_BATCH, MAX_BATCH_BYTES
 from dibs.domain.validate import encode
 from dibs.store import Written
-from dibs.wire import answered, read
+from dibs.wire import answered, batches, read
 from dibs.wire import schedules as wire
 from dibs.wire.asked import (
     MAX_LIST,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from dibs.broker.http.link import Response
     from dibs.clock import Clock
     from dibs.domain.audit import Report
+    from dibs.domain.batch import BatchInfo
     from dibs.domain.job import Counts, Document, Event, Filter, Job, Json, QueueInfo, Ref, WorkerInfo
     from dibs.domain.newjob import NewJob
     from dibs.domain.retry import Duration
@@ -331,6 +333,25 @@ class HttpBroker:
     async def run_schedule(self, name: str) -> Job:
         check_schedule_names([name])
         return read.job_of((await self._post(f"/api/schedules/{quote(name)}/run", {}, answered.OneTask)).task)
+
+    # Batches
+
+    async def seal(self, batch_id: str, on_end: NewJob) -> None:
+        asked = asking.sealing(batch_id, on_end, self._config, self._clock)
+        await self._post(f"/api/batches/{quote(batch_id, safe='')}/seal", asked, batches.Sealed, again=True)
+
+    async def end_batches(self) -> None:
+        """Do nothing: a server looks after its batches by itself."""
+
+    async def batch(self, batch_id: str, *, queue: str | None = None) -> BatchInfo:
+        if problems := checks.check_text("batch_id", batch_id, most=checks.MAX_KEY):
+            raise InvalidRequest(problems)
+        try:
+            path = f"/api/batches/{quote(batch_id, safe='')}"
+            found = await self._get(asking.in_query(path, {"queue": queue}), batches.Batch)
+        except NotFound:
+            return info_of(batch_id, {}, exact=True)
+        return batches.batch_info(found)
 
     # Queues and documents
 

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.server.routes import about, claim, documents, enqueue, events, look, operate, schedules, settle, workers
+from dibs.server.routes import (
+    about,
+    batches,
+    claim,
+    documents,
+    enqueue,
+    events,
+    look,
+    operate,
+    schedules,
+    settle,
+    workers,
+)
 
 if TYPE_CHECKING:
     from dibs.server.route import Route
@@ -16,6 +28,7 @@ ROUTES: tuple[Route, ...] = (
     *workers.ROUTES,
     *operate.ROUTES,
     *look.ROUTES,
+    *batches.ROUTES,
     *schedules.ROUTES,
     *documents.ROUTES,
     *events.ROUTES,

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from dibs.broker.intake import MAX_PAGE
-from dibs.domain.checks import MAX_KEY, check_text
-from dibs.domain.errors import InvalidRequest, NotFound
-from dibs.domain.job import FINISHED, Filter, Status
+from dibs.domain.errors import NotFound
+from dibs.domain.job import Filter
 from dibs.server.route import Call, Reply, Route
-from dibs.store import EXACT_COUNT
-from dibs.wire.answered import Batch, Explained, Log, OneTask, Page, Stats, Verified
+from dibs.wire.answered import Explained, Log, OneTask, Page, Stats, Verified
 from dibs.wire.asked import QueueQuery, TaskQuery
 from dibs.wire.show import count_of, log_entry, task_of, verified_of
 
@@ -71,38 +68,6 @@ async def stats(call: Call) -> Reply:
     return Reply(Stats(queue=queue, counts=count_of(await call.broker.counts(queue))))
 
 
-async def batch(call: Call) -> Reply:
-    """Say how far a batch has come, by looking at its jobs."""
-    id = call.path["id"]
-    if problems := check_text("id", id, most=MAX_KEY):
-        raise InvalidRequest(problems)
-    where = Filter(batch_id=id, queue=call.caller.listable(None))
-    found = dict.fromkeys(Status, 0)
-    cursor: str | None = None
-    while True:
-        jobs, cursor = await call.broker.find(where, limit=MAX_PAGE, cursor=cursor)
-        for job in jobs:
-            found[job.status] += 1
-        total = sum(found.values())
-        if cursor is None or total >= EXACT_COUNT:
-            break
-    if not total:
-        raise NotFound(f"there is no batch {id!r}", hint="Its jobs may have been pruned after their retention time.")
-    return Reply(
-        Batch(
-            batch_id=id,
-            total=total,
-            progress=sum(found[status] for status in FINISHED) / total,
-            exact=cursor is None,
-            pending=found[Status.PENDING],
-            claimed=found[Status.CLAIMED],
-            completed=found[Status.COMPLETED],
-            failed=found[Status.FAILED],
-            cancelled=found[Status.CANCELLED],
-        )
-    )
-
-
 async def verify(call: Call) -> Reply:
     """Replay the store's log and prove the promises on it."""
     call.caller.need_all_queues()
@@ -131,15 +96,6 @@ ROUTES = (
         refuses=(404,),
     ),
     Route("GET", "/api/stats", stats, "Count jobs by state.", scope="read", query=QueueQuery, answers={200: Stats}),
-    Route(
-        "GET",
-        "/api/batches/{id}",
-        batch,
-        "Say how far a batch has come.",
-        scope="read",
-        answers={200: Batch},
-        refuses=(404,),
-    ),
     Route(
         "POST",
         "/api/verify",

@@ -8,6 +8,7 @@ class TestMyBroker(BrokerSuite):
         await store.close()
 """
 
+from dibs.testing.conformance.broker.batch import BatchSuite
 from dibs.testing.conformance.broker.claim import ClaimSuite
 from dibs.testing.conformance.broker.crash import CrashSuite
 from dibs.testing.conformance.broker.documents import DocumentSuite
@@ -55,6 +56,7 @@ class BrokerSuite(
     ExplainSuite,
     DocumentSuite,
     ScheduleSuite,
+    BatchSuite,
     WalkSuite,
     SeedSuite,
 ):

@@ -1,0 +1,57 @@
+"""Batches: how far they have come, and what is enqueued when they have ended."""
+
+from __future__ import annotations
+
+from dibs.domain.errors import Invalid, InvalidRequest, NotFound, Problem
+from dibs.server.route import Call, Reply, Route
+from dibs.server.routes.enqueue import usual_queue
+from dibs.wire.asked import QueueQuery
+from dibs.wire.batches import Batch, Sealed, Sealing, batch_of
+from dibs.wire.taken import new_job_of
+
+
+async def batch(call: Call) -> Reply:
+    """Say how far a batch has come, by looking at its jobs; those that the caller may see."""
+    id = call.path["id"]
+    asked: QueueQuery = call.query
+    info = await call.broker.batch(id, queue=call.caller.listable(asked.queue))
+    if not info.total:
+        raise NotFound(f"there is no batch {id!r}", hint="Its jobs may have been pruned after their retention time.")
+    return Reply(batch_of(info))
+
+
+async def seal(call: Call) -> Reply:
+    """Have a job enqueued when all jobs of a batch have ended. Whoever may enqueue it may have it enqueued then."""
+    asked: Sealing = call.body
+    id = call.path["id"]
+    try:
+        last = new_job_of(asked.on_end)
+    except Invalid as error:
+        raise InvalidRequest([Problem(f"on_end.{each.field}", each.message) for each in error.problems]) from None
+    call.caller.allow([last.queue or usual_queue(call, last.task)])
+    await call.broker.seal(id, last)
+    return Reply(Sealed(batch_id=id, message="Batch sealed"))
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/batches/{id}/seal",
+        seal,
+        "Have a job enqueued, once, when all jobs of a batch have ended.",
+        scope="produce",
+        bodies=(Sealing,),
+        answers={200: Sealed},
+        refuses=(413,),
+    ),
+    Route(
+        "GET",
+        "/api/batches/{id}",
+        batch,
+        "Say how far a batch has come.",
+        scope="read",
+        query=QueueQuery,
+        answers={200: Batch},
+        refuses=(404,),
+    ),
+)
