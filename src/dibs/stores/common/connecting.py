@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
 
-@contextmanager
-def failing_if_unasked() -> Iterator[None]:
-    """Let a cancellation that no one asked for be a failure. Drivers keep time limits by cancelling, and some get out.
+def is_asked() -> bool:
+    """Say whether a cancellation that was just met was asked for by anyone; if not, it is a failure.
 
-    Race: a limit that ends as something else does. Seen while a network was silent: the caller, who could not be
-    cancelled, was (test_work_goes_on).
+    Race: drivers keep time limits by cancelling, and one that ends as something else does gets out. Seen while a
+    network was silent: the caller, who could not be cancelled, was (test_work_goes_on).
     """
-    try:
-        yield
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise TimeoutError from error
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 async def in_time(connecting: Coroutine[Any, Any, Any], seconds: float, close: Callable[[], None]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from dibs.stores.common.connecting import failing_if_unasked
+from dibs.stores.common.connecting import is_asked
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
 
 
 class Link(Protocol):
@@ -34,6 +35,33 @@ class Link(Protocol):
 L = TypeVar("L", bound=Link)
 
 
+class Lent(Generic[L]):
+    """A connection for as long as a block. A class, as this is on the way of every call: generators would be dearer."""
+
+    __slots__ = ("_link", "_pool")
+
+    def __init__(self, pool: Pool[L]) -> None:
+        self._pool = pool
+        self._link: L | None = None
+
+    async def __aenter__(self) -> L:
+        try:
+            link = self._link = await self._pool.acquire()
+        except asyncio.CancelledError as error:
+            if is_asked():
+                raise
+            raise TimeoutError from error
+        return link
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._link is not None:
+            self._pool.release(self._link, error)
+        if isinstance(error, asyncio.CancelledError) and not is_asked():
+            raise TimeoutError from error
+
+
 class Pool(Generic[L]):
     """The connections of one event loop."""
 
@@ -47,35 +75,17 @@ class Pool(Generic[L]):
         self._open = 0
         self._ended = False
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[L]:
+    def connection(self) -> Lent[L]:
         """Give a connection for a moment. An error, or a caller who gives up, costs it: no one inherits its state."""
-        with failing_if_unasked():
-            async with self._connection() as link:
-                yield link
+        return Lent(self)
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[L]:
-        link = await self._acquire()
+    async def acquire(self) -> L:
+        """Give one that is free, or open one, or wait until there is one."""
+        link = await self._next()
         self._used.add(link)
-        try:
-            yield link
-        except Exception as error:
-            if not link.is_sound(error):
-                link.terminate()
-                self._drop_free()
-                self._broken()
-            raise
-        except BaseException:
-            # Race: a query that was cancelled. Its rows would be read by whoever comes next
-            # (test_a_cancelled_claim_leaves_nothing_behind).
-            link.terminate()
-            raise
-        finally:
-            self._used.discard(link)
-            self._release(link)
+        return link
 
-    async def _acquire(self) -> L:
+    async def _next(self) -> L:
         while True:
             while self._free:
                 link = self._free.pop()
@@ -104,7 +114,18 @@ class Pool(Generic[L]):
             self._wake()
             raise
 
-    def _release(self, link: L) -> None:
+    def release(self, link: L, error: BaseException | None) -> None:
+        """Take one back, after whatever went wrong."""
+        self._used.discard(link)
+        if isinstance(error, Exception):
+            if not link.is_sound(error):
+                link.terminate()
+                self._drop_free()
+                self._broken()
+        elif error is not None:
+            # Race: a query that was cancelled. Its rows would be read by whoever comes next
+            # (test_a_cancelled_claim_leaves_nothing_behind).
+            link.terminate()
         if self._ended:  # Race: it was on its way when all were let go (test_what_is_opened_as_a_pool_ends_is_closed)
             link.terminate()
         if link.is_closed():

@@ -36,14 +36,19 @@ class _Wire(asyncio.Protocol):
         self._reader = Reader(protocolError=InvalidResponse, replyError=error)
         self._answers: deque[Any] = deque()
         self._waiting: asyncio.Future[None] | None = None
+        self._heard: Callable[[Any], None] | None = None  # who is told of what comes, rather than asking for it
         self.lost: Exception | None = None
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         transport.set_protocol(self)
 
     def data_received(self, data: bytes) -> None:
         try:
             self._reader.feed(data)
             while (answer := self._reader.gets()) is not False:
-                self._answers.append(answer)
+                if self._heard is None:
+                    self._answers.append(answer)
+                else:
+                    self._heard(answer)
         except InvalidResponse as error:
             self.lost = error
             self.transport.abort()
@@ -51,11 +56,24 @@ class _Wire(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = self.lost or exc or ConnectionResetError("the server closed the connection")
+        self._gone.set_result(None)
         self._wake()
 
     def _wake(self) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
+
+    def pass_on(self, heard: Callable[[Any], None]) -> None:
+        """Tell of what comes from now on as it comes: through a task it would take two turns of the loop longer."""
+        self._heard = heard
+        while self._answers:
+            heard(self._answers.popleft())
+
+    async def loss(self, seconds: float) -> None:
+        """Wait so long at the most; raise what has ended the connection, if something has."""
+        await asyncio.wait({self._gone}, timeout=seconds)
+        if self.lost is not None:
+            raise self.lost
 
     async def read(self) -> Any:
         """Give the next answer, however long that takes. Whoever gives up may read on later."""
@@ -136,6 +154,14 @@ class Link:
     async def receive(self) -> Any:
         """Read what comes next, however long that takes. Whoever gives up may read on later."""
         return await self._wire.read()
+
+    def pass_on(self, heard: Callable[[Any], None]) -> None:
+        """Tell of what comes from now on, as it comes; no one reads it any more."""
+        self._wire.pass_on(heard)
+
+    async def loss(self, seconds: float) -> None:
+        """Wait so long at the most; raise what has ended the connection, if something has."""
+        await self._wire.loss(seconds)
 
     def _give_up(self) -> None:
         self._late = True

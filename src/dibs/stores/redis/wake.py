@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
+import time
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dibs.domain.errors import DibsError
 from dibs.stores.common.waiting import Pace
@@ -63,6 +64,7 @@ class Listener:
         self._task: asyncio.Task[None] | None = None
         self._link: Link | None = None
         self._subscribed = False
+        self._last = 0.0  # when something was heard
         self._tried = 0
 
     def listening(self) -> bool:
@@ -93,18 +95,24 @@ class Listener:
                 await link.receive()
         self._subscribed, self._tried = True, 0
         self._heard(None)  # what came while no one listened is for a look to find
+        link.pass_on(self._take)
+        self._last = time.monotonic()
         while True:
-            try:
-                async with asyncio.timeout(_PING_SECONDS):
-                    message = await link.receive()
-            except TimeoutError:
-                link.send(b"PING")
-                async with asyncio.timeout(_PONG_SECONDS):
-                    message = await link.receive()
-            if isinstance(message, list) and message[0] == b"smessage":
-                self._heard(message[2].decode())
-            elif isinstance(message, list) and message[0] == b"sunsubscribe":
-                raise ConnectionResetError("the channel is another node's now")
+            if (left := self._last + _PING_SECONDS - time.monotonic()) > 0:
+                await link.loss(left)
+                continue
+            before = self._last
+            link.send(b"PING")
+            await link.loss(_PONG_SECONDS)
+            if self._last == before:
+                raise TimeoutError
+
+    def _take(self, message: Any) -> None:
+        self._last = time.monotonic()
+        if isinstance(message, list) and message[0] == b"smessage":
+            self._heard(message[2].decode())
+        elif isinstance(message, list) and message[0] == b"sunsubscribe":  # the channel is another node's now
+            self.terminate_link()
 
     def terminate_link(self) -> None:
         """Cut the connection, without waiting."""
