@@ -10,6 +10,7 @@ import pytest
 
 from dibs import App, Counts, Worker
 from tests.broker.serving import Process
+from tests.worker.execs import Execs, execs_on
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +34,12 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 async def app(url: str) -> AsyncIterator[App]:
     async with App(url, reap_every=0.2) as app:
         yield app
+
+
+@pytest.fixture
+def execs(url: str, tmp_path: Path) -> Iterator[Execs]:
+    with execs_on(url, tmp_path) as execs:
+        yield execs
 
 
 @asynccontextmanager

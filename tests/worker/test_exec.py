@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +30,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     else:
         servers = {"postgresql": empty_postgres, "mysql": empty_mysql, "redis": empty_redis}
         yield servers[kind]() if kind in servers else f"sqlite:///{tmp_path / 'jobs.db'}"
-
-
-@pytest.fixture
-def execs(url: str, tmp_path: Path) -> Iterator[Execs]:
-    with execs_on(url, tmp_path) as execs:
-        yield execs
-
-
-@pytest.fixture
-async def app(url: str) -> AsyncIterator[App]:
-    async with App(url, reap_every=0.2) as app:
-        yield app
 
 
 everywhere = pytest.mark.parametrize("url", ["sqlite", "served", "postgresql", "mysql", "redis"], indirect=True)

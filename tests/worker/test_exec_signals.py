@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dibs import App, Backoff, Job, NewJob, Status
 from tests.server.process import Serving
-from tests.worker.execs import Execs, children, execs_on, gone, open_files, state, until
+from tests.worker.execs import Execs, children, gone, open_files, state, until
 
 SLEEPER = "sleep 60 & echo $! >> $HERE/pids; echo $$ >> $HERE/pids; wait"
 """Two processes, the command and one that it has started, which tell their numbers."""
@@ -30,18 +30,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield serving.url
     else:
         yield f"sqlite:///{tmp_path / 'jobs.db'}"
-
-
-@pytest.fixture
-def execs(url: str, tmp_path: Path) -> Iterator[Execs]:
-    with execs_on(url, tmp_path) as execs:
-        yield execs
-
-
-@pytest.fixture
-async def app(url: str) -> AsyncIterator[App]:
-    async with App(url, reap_every=0.2) as app:
-        yield app
 
 
 async def given_back(app: App, job: Job) -> None:
