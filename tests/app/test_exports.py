@@ -9,6 +9,8 @@ from dibs.domain import errors
 PUBLIC = {
     "App",
     "Backoff",
+    "Batch",
+    "BatchInfo",
     "Changes",
     "Claim",
     "Clock",
@@ -50,6 +52,7 @@ PUBLIC = {
     "Status",
     "StoreUnavailable",
     "SyncApp",
+    "SyncBatch",
     "SyncClaim",
     "SyncPage",
     "SyncTask",

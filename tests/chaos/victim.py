@@ -31,7 +31,7 @@ POINTS: dict[str, tuple[str, str]] = {
     "after the settle commits": ("settle", "after"),
 }
 LEASE = 1.0
-LONG_LEASE = 3.0
+LONG_LEASE = 60.0
 """One that is not extended before its claim is settled, on however slow a machine: the trap would take that for it."""
 
 
@@ -70,7 +70,7 @@ async def main(url: str, point: str) -> None:
     app = dibs.App(url, reap_every=3600.0, prune_every=3600.0)
     await app.counts()  # opens the file: that commits, too
     trap.armed = step == "claim"
-    claim = await app.claim("victim", lease=LONG_LEASE if step == "settle" else LEASE)
+    claim = await app.claim("victim", lease=LONG_LEASE if (step, when) == ("settle", "after") else LEASE)
     assert claim is not None
     async with claim:
         trap.armed = step in {"extend", "settle"}

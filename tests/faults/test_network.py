@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -163,14 +164,18 @@ async def test_one_call_notices_for_all_connections(store: ServerStore, proxy: P
 
 
 async def test_who_waits_hears_again_once_a_call_has_noticed(
-    store: ServerStore, other: ServerStore, proxy: Proxy
+    kind: Kind, store: ServerStore, other: ServerStore, proxy: Proxy
 ) -> None:
     """The listener's own connection is as dead as the others, and would be believed for longer."""
     waiting = asyncio.ensure_future(store.wait(one(), 30))
     await asyncio.sleep(0.5)  # it listens, has looked, and trusts in what it saw for five seconds
     proxy.silence()
     proxy.pass_on()
-    await fails_within(claim(store), LIMIT + SLACK)
+    if kind.name == "mysql":  # who waits there looks again and again, and may be the one who notices
+        with suppress(StoreUnavailable):
+            await claim(store)
+    else:
+        await fails_within(claim(store), LIMIT + SLACK)
     await enqueue(other, new_job())
     began = time.monotonic()
     await waiting

@@ -38,6 +38,7 @@ SCOPES = {
     "GET /api/queues": "read",
     "GET /api/stats": "read",
     "GET /api/batches/{id}": "read",
+    "POST /api/batches/{id}/seal": "produce",
     "GET /api/events": "read",
     "GET /metrics": "read",
     "GET /api/documents": "work",

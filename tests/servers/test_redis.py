@@ -96,7 +96,7 @@ def test_without_a_server_a_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis, "on_the_machine", lambda name: None)
     monkeypatch.setattr(redis, "_from_debian", lambda: None)
     monkeypatch.setattr(valkey, "on_the_machine", lambda name: None)
-    monkeypatch.setattr(valkey, "_from_wheel", lambda: None)
+    monkeypatch.setattr(valkey, "from_wheel", lambda name, pins: Path("/nowhere"))
     with pytest.raises(keeping.Missing, match="DIBS_TEST_REDIS"):
         redis.program()
     with pytest.raises(keeping.Missing, match="DIBS_TEST_VALKEY"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dibs.domain.batch import MAX_ID
+from dibs.domain.checks import MAX_KEY, check_text
 from dibs.domain.errors import Invalid, InvalidRequest, NotFound, Problem
 from dibs.server.route import Call, Reply, Route
 from dibs.server.routes.enqueue import usual_queue
@@ -12,7 +14,7 @@ from dibs.wire.taken import new_job_of
 
 async def batch(call: Call) -> Reply:
     """Say how far a batch has come, by looking at its jobs; those that the caller may see."""
-    id = call.path["id"]
+    id = _id(call, MAX_KEY)
     asked: QueueQuery = call.query
     info = await call.broker.batch(id, queue=call.caller.listable(asked.queue))
     if not info.total:
@@ -23,7 +25,7 @@ async def batch(call: Call) -> Reply:
 async def seal(call: Call) -> Reply:
     """Have a job enqueued when all jobs of a batch have ended. Whoever may enqueue it may have it enqueued then."""
     asked: Sealing = call.body
-    id = call.path["id"]
+    id = _id(call, MAX_ID)
     try:
         last = new_job_of(asked.on_end)
     except Invalid as error:
@@ -31,6 +33,12 @@ async def seal(call: Call) -> Reply:
     call.caller.allow([last.queue or usual_queue(call, last.task)])
     await call.broker.seal(id, last)
     return Reply(Sealed(batch_id=id, message="Batch sealed"))
+
+
+def _id(call: Call, most: int) -> str:
+    if problems := check_text("id", call.path["id"], most=most):
+        raise InvalidRequest(problems)
+    return call.path["id"]
 
 
 ROUTES = (
