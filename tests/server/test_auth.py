@@ -39,6 +39,7 @@ SCOPES = {
     "GET /api/stats": "read",
     "GET /api/batches/{id}": "read",
     "POST /api/batches/{id}/seal": "produce",
+    "POST /api/batches/end": "work",
     "GET /api/events": "read",
     "GET /metrics": "read",
     "GET /api/documents": "work",

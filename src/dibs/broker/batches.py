@@ -38,8 +38,6 @@ BATCHES = "batch/"
 """Documents of this prefix are the batches that were sealed, and have a job to end with."""
 AT_ONCE = 50
 """How many of them one look is for; which, is left to chance."""
-BETWEEN = 1.0
-"""Seconds between two looks of a process whose jobs end."""
 
 _UNFINISHED = tuple(sorted(UNFINISHED))
 _decoder = msgspec.json.Decoder(Sealed)
@@ -53,7 +51,6 @@ class Batches:
         self._clock = clock
         self._config = config
         self._insert = insert
-        self._looked = clock.monotonic() - BETWEEN
         self._touched = False  # whether jobs have ended since
 
     async def seal(self, id: str, on_end: NewJob) -> None:
@@ -88,16 +85,14 @@ class Batches:
 
     # What is done on the way
 
-    async def touch(self) -> None:
-        """Hear that jobs have ended: look at once, unless that was just done; then maintenance does, in a moment."""
+    def touch(self) -> None:
+        """Hear that jobs have ended here: the next round of maintenance looks."""
         self._touched = True
-        if self._clock.monotonic() - self._looked >= BETWEEN:
-            await self.look_if_touched()
 
     async def look_if_touched(self, reaped: int = 0) -> None:
         """Look, if jobs have ended here since the last time. What goes wrong is for the next look."""
         if self._touched or reaped:
-            self._touched, self._looked = False, self._clock.monotonic()
+            self._touched = False
             try:
                 await self.look()
             except StoreUnavailable as error:

@@ -163,7 +163,7 @@ class LocalBroker:
             written = await self._store.write(decided, connection=connection)
         else:
             written = await self._write(decided)
-            await self._batches.touch()
+            self._batches.touch()
         if len(decided) == len(writes):
             return written
         answers = iter(written)
@@ -207,7 +207,7 @@ class LocalBroker:
         check_actor(by)
         await self._open()
         changes = await self._bulk.named(ids, lambda id: transitions.cancel(id, by))
-        await self._batches.touch()
+        self._batches.touch()
         return changes
 
     async def redrive(

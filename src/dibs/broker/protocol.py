@@ -181,7 +181,7 @@ class Broker(Protocol):
         ...
 
     async def end_batches(self) -> None:
-        """Enqueue the last jobs of batches that have ended, now. A server does so by itself, within moments."""
+        """Enqueue the last jobs of batches that have ended, now; maintenance does so within seconds."""
         ...
 
     async def batch(self, batch_id: str, *, queue: str | None = None) -> BatchInfo:

@@ -291,3 +291,7 @@ class TaskQuery(Asked, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_LIST)] = MAX_LIST
     cursor: str | None = None
     sort: Literal["-created_at", "created_at"] = "-created_at"
+
+
+class Nothing(Asked, frozen=True, kw_only=True):
+    """Nothing is to be said."""

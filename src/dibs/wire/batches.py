@@ -27,6 +27,12 @@ class Sealed(Answer, frozen=True, kw_only=True):
     message: str
 
 
+class Looked(Answer, frozen=True, kw_only=True):
+    """Batches were looked at, and what has ended was ended."""
+
+    message: str
+
+
 class Batch(Answer, frozen=True, kw_only=True):
     """How far a batch has come: its jobs by status. Beyond 10,000 jobs it is not exact."""
 

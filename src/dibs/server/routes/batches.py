@@ -7,8 +7,8 @@ from dibs.domain.checks import MAX_KEY, check_text
 from dibs.domain.errors import Invalid, InvalidRequest, NotFound, Problem
 from dibs.server.route import Call, Reply, Route
 from dibs.server.routes.enqueue import usual_queue
-from dibs.wire.asked import QueueQuery
-from dibs.wire.batches import Batch, Sealed, Sealing, batch_of
+from dibs.wire.asked import Nothing, QueueQuery
+from dibs.wire.batches import Batch, Looked, Sealed, Sealing, batch_of
 from dibs.wire.taken import new_job_of
 
 
@@ -35,6 +35,12 @@ async def seal(call: Call) -> Reply:
     return Reply(Sealed(batch_id=id, message="Batch sealed"))
 
 
+async def end(call: Call) -> Reply:
+    """Enqueue the last jobs of batches that have ended: what is enqueued was sealed by someone who may."""
+    await call.broker.end_batches()
+    return Reply(Looked(message="Batches were looked at"))
+
+
 def _id(call: Call, most: int) -> str:
     if problems := check_text("id", call.path["id"], most=most):
         raise InvalidRequest(problems)
@@ -42,6 +48,16 @@ def _id(call: Call, most: int) -> str:
 
 
 ROUTES = (
+    Route(
+        "POST",
+        "/api/batches/end",
+        end,
+        "Enqueue the last jobs of batches that have ended now; the server does so by itself, within seconds.",
+        scope="work",
+        bodies=(Nothing,),
+        may_be_empty=True,
+        answers={200: Looked},
+    ),
     Route(
         "POST",
         "/api/batches/{id}/seal",

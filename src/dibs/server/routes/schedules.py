@@ -9,7 +9,7 @@ from dibs.domain.schedule import CatchUp, Plan
 from dibs.server.route import Call, Reply, Route
 from dibs.server.routes.enqueue import usual_queue
 from dibs.wire.answered import OneTask
-from dibs.wire.asked import Asked, Operating
+from dibs.wire.asked import Nothing, Operating
 from dibs.wire.schedules import (
     OneSchedule,
     Published,
@@ -100,10 +100,6 @@ async def _named(call: Call) -> str:
 async def _own(call: Call, names: set[str]) -> None:
     """Refuse a key that is for some queues, if one of the schedules enqueues to another."""
     call.caller.allow(info.queue for info in await call.broker.schedules() if info.name in names)
-
-
-class Nothing(Asked, frozen=True, kw_only=True):
-    """Nothing is to be said."""
 
 
 ROUTES = (

@@ -34,13 +34,6 @@ async def last_jobs(broker: Broker) -> list[Job]:
     return found
 
 
-async def look(broker: Broker, clock: FakeClock) -> None:
-    """Let a job end after a while: whoever is told of an end looks at the batches."""
-    clock.advance(2)
-    await enqueue(broker, "other", queue="other")
-    await settle(broker, complete(await claim_one(broker, queues=["other"])))
-
-
 class BatchSuite(Suite):
     """Batches."""
 
@@ -71,23 +64,23 @@ class BatchSuite(Suite):
         info = await broker.batch("never")
         assert (info.batch_id, info.total, info.progress, info.ended) == ("never", 0, 1.0, True)
 
-    async def test_seal_enqueues_the_last_job_when_all_have_ended(self, broker: Broker, clock: FakeClock) -> None:
+    async def test_seal_enqueues_the_last_job_when_all_have_ended(self, broker: Broker) -> None:
         for _ in range(2):
             await enqueue(broker, batch=BATCH)
         await broker.seal(BATCH, last(params={"batch": BATCH}, queue="mail", priority=7))
         assert await last_jobs(broker) == []
         await settle(broker, complete(await claim_one(broker)))
-        await look(broker, clock)
+        await broker.end_batches()
         assert await last_jobs(broker) == []
-        clock.advance(2)
         await settle(broker, complete(await claim_one(broker, queues=["default"])))
+        await broker.end_batches()
 
         [job] = await last_jobs(broker)
         assert (job.params, job.queue, job.priority) == ({"batch": BATCH}, "mail", 7)
         assert (job.batch_id, job.idempotency_key) == (None, key_of(BATCH))
         assert (await broker.batch(BATCH)).ended
         await settle(broker, complete(await claim_one(broker, queues=["mail"])))
-        await look(broker, clock)
+        await broker.end_batches()
         assert len(await last_jobs(broker)) == 1
 
     async def test_seal_of_a_batch_that_has_ended_enqueues_it_at_once(self, broker: Broker) -> None:
@@ -100,12 +93,12 @@ class BatchSuite(Suite):
         await broker.seal(BATCH, last())
         assert len(await last_jobs(broker)) == 1
 
-    async def test_seal_twice_enqueues_one(self, broker: Broker, clock: FakeClock) -> None:
+    async def test_seal_twice_enqueues_one(self, broker: Broker) -> None:
         await enqueue(broker, batch=BATCH)
         await broker.seal(BATCH, last())
         await broker.seal(BATCH, last())
         await settle(broker, complete(await claim_one(broker)))
-        await look(broker, clock)
+        await broker.end_batches()
         await broker.seal(BATCH, last())
         assert len(await last_jobs(broker)) == 1
 
@@ -117,41 +110,40 @@ class BatchSuite(Suite):
         failing, cancelled, dying = await claim(broker, limit=3, lease=10)
         await settle(broker, fail(failing, delay=0))
         await broker.cancel([cancelled.id])
-        await look(broker, clock)
+        await broker.end_batches()
         assert await last_jobs(broker) == []
         again = await claim_one(broker, id=failing.id)
         await settle(broker, fail(again))
         clock.advance(20)
         dying_again = await claim_one(broker, id=dying.id, lease=10)
         assert dying_again.fence == 2
-        await look(broker, clock)
+        await broker.end_batches()
         assert await last_jobs(broker) == []
         clock.advance(20)
         assert await claim(broker, queues=["empty"]) == []  # whoever finds nothing takes away the lease that ran out
-        await look(broker, clock)
+        await broker.end_batches()
 
         assert (await broker.batch(BATCH)).failed == 2
         assert len(await last_jobs(broker)) == 1
 
-    async def test_seal_waits_for_what_its_own_jobs_add(self, broker: Broker, clock: FakeClock) -> None:
+    async def test_seal_waits_for_what_its_own_jobs_add(self, broker: Broker) -> None:
         await enqueue(broker, batch=BATCH)
         await broker.seal(BATCH, last())
         parent = await claim_one(broker)
         await enqueue(broker, "child", batch=BATCH)
         await settle(broker, complete(parent))
-        await look(broker, clock)
+        await broker.end_batches()
         assert await last_jobs(broker) == []
-        clock.advance(2)
         await settle(broker, complete(await claim_one(broker, tasks=["child"])))
+        await broker.end_batches()
         assert len(await last_jobs(broker)) == 1
 
-    async def test_seal_ends_once_though_many_look_at_once(self, broker: Broker, clock: FakeClock) -> None:
+    async def test_seal_ends_once_though_many_look_at_once(self, broker: Broker) -> None:
         for number in range(5):
             await enqueue(broker, batch=f"batch-{number}")
             await broker.seal(f"batch-{number}", last(params=number))
-        clock.advance(2)
         await asyncio.gather(*(settle(broker, complete(job)) for job in await claim(broker, limit=5)))
-        await look(broker, clock)
+        await asyncio.gather(*(broker.end_batches() for _ in range(5)))
 
         assert sorted(job.params for job in await last_jobs(broker)) == [0, 1, 2, 3, 4]
 
