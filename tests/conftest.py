@@ -10,8 +10,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MEASURED = {"cli"}
-"""Folders whose tests start processes that measure their coverage. All others' run as they would for a user: begun in
-half the time. What only ever runs in a process of its own is measured by these."""
+"""Folders whose tests start processes that measure their coverage. All others' run as they would for a user, and
+begin sooner. What only ever runs in a process of its own is measured by these."""
 _SWITCHES = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
 
 

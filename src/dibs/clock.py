@@ -83,6 +83,11 @@ class FakeClock(Clock):
         self._timers: list[tuple[int, int, asyncio.AbstractEventLoop, Callable[[], None]]] = []
         self._count = 0
 
+    @property
+    def timers(self) -> int:
+        """How many have asked to be woken so far: a test sees that someone waits."""
+        return self._count
+
     def now(self) -> int:
         """Tell the time that was set."""
         return self._now

@@ -90,7 +90,7 @@ def test_what_cannot_be_is_told_before_anything_is_enqueued(app: dibs.App) -> No
         app.batch(on_end=app.tasks["plain"])
     with pytest.raises(dibs.InvalidJob, match="NewJob"):
         app.batch(on_end="report")  # type: ignore[arg-type]
-    for id in ("", "x" * 129):
+    for id in ("", "x" * 256):
         with pytest.raises(dibs.InvalidRequest, match="batch_id"):
             app.batch(id=id)
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Self
@@ -29,11 +30,9 @@ class Process:
         self._process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().split()[-1]
-        self._http = HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.close()
         self._process.terminate()
         try:
             assert self._process.wait(PATIENCE) == 0
@@ -44,9 +43,11 @@ class Process:
 
     def tell(self, what: str, **details: Any) -> Any:
         """Have the server do something, and wait until it is done."""
-        self._http.request("POST", f"/test/{what}", json.dumps(details))
-        response = self._http.getresponse()
-        body = response.read()
+        # Not kept open: others may take longer, between two tests, than the server leaves an idle connection alone.
+        with closing(HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)) as http:
+            http.request("POST", f"/test/{what}", json.dumps(details))
+            response = http.getresponse()
+            body = response.read()
         assert response.status == 200, body
         return json.loads(body)
 

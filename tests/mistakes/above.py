@@ -33,7 +33,7 @@ BROKER = [
         9,
         "uniqueness",
         "broker",
-        (Edit("dibs.broker.batches:Batches.ended", "if jobs:", "if False:"),),
+        (Edit("dibs.broker.batches:Batches._has_ended", "if jobs:", "if False:"),),
         "broker suite",
     ),
     Mistake(

@@ -142,18 +142,18 @@ class Proxy:
     async def _cut_after(self, pattern: bytes, times: int, silently: bool) -> None:
         self._pattern, self._times, self._silently = pattern, times, silently
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # At once, not with its task's first step: one that comes while the proxy ends is known, and ended with it.
         link = _Link(writer)
         link.silent = self._silent
         self._links.add(link)
+        self._spawn(self._serve(link, reader))
+
+    async def _serve(self, link: _Link, reader: asyncio.StreamReader) -> None:
         try:
             await self._carry(link, reader)
         except OSError:
             link.reset()
-        except (
-            asyncio.CancelledError
-        ):  # the proxy ends; Python 3.11 would complain of a connection's task that was cancelled
-            pass
         finally:
             self._links.discard(link)
             if link.cutting and not link.cut and self._pattern is not None:
@@ -238,9 +238,10 @@ class Proxy:
 
     async def _end(self) -> None:
         await self._refuse()
-        await self._reset()
         here = asyncio.current_task()
         while others := [task for task in asyncio.all_tasks() if task is not here]:
+            await self._reset()
             for task in others:
                 task.cancel()
             await asyncio.wait(others)
+        await self._reset()

@@ -434,3 +434,26 @@ async def test_a_worker_runs_once(app: App) -> None:
     await worker.run(until_idle=True)
     with pytest.raises(dibs.WrongState, match="another"):
         await worker.run()
+
+
+@pytest.mark.parametrize("until_idle", [False, True])
+async def test_the_last_job_of_a_batch_comes_soon_after_the_others_have_ended(app: App, until_idle: bool) -> None:
+    """Much sooner than maintenance looks, which is every half minute or so."""
+    ended: list[str] = []
+
+    @app.task
+    async def part(number: int) -> None: ...
+
+    @app.task
+    async def whole(batch_id: str) -> None:
+        ended.append(batch_id)
+
+    async with app.batch(on_end=whole) as batch:
+        await batch.add(part.job(number) for number in range(20))
+    if until_idle:
+        await work(app, concurrency=3)
+    else:
+        async with working(app, concurrency=3):
+            await until(lambda: ended)
+    assert ended == [batch.id]
+    assert (await batch.progress()).completed == 20

@@ -16,8 +16,7 @@ import msgspec
 from dibs.broker.intake import MAX_PAGE, drafts_of
 from dibs.domain import batch
 from dibs.domain.batch import BatchInfo, Sealed
-from dibs.domain.checks import MAX_KEY, check_text
-from dibs.domain.errors import InvalidRequest, StoreUnavailable, TooLarge
+from dibs.domain.errors import InvalidRequest, TooLarge
 from dibs.domain.job import UNFINISHED, Query, Status
 from dibs.store import EXACT_COUNT, Refusal
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from dibs.clock import Clock
-    from dibs.domain.job import Draft, Job
+    from dibs.domain.job import Document, Draft, Job
     from dibs.domain.newjob import NewJob
     from dibs.domain.settings import Config
     from dibs.store import Store
@@ -51,19 +50,18 @@ class Batches:
         self._clock = clock
         self._config = config
         self._insert = insert
-        self._touched = False  # whether jobs have ended since
 
     async def seal(self, id: str, on_end: NewJob) -> None:
         """Note what is to be enqueued when all jobs of a batch have ended; that may be now. To do so twice is safe."""
         draft = draft_of(id, on_end, self._config, self._clock)
         value = msgspec.json.encode(Sealed(draft))
-        await self._store.put(BATCHES + id, value, expect=0, keep_us=batch.KEPT)
-        await self._end(id)
+        document = await self._store.put(BATCHES + id, value, expect=0, keep_us=batch.KEPT)
+        if document is not None:  # else it was sealed before, and is looked after
+            await self._end(document)
 
     async def info(self, id: str, queue: str | None = None) -> BatchInfo:
         """Count the jobs of a batch, in all queues or in one: the newest 10,000 of them."""
-        if problems := check_text("batch_id", id, most=MAX_KEY):
-            raise InvalidRequest(problems)
+        batch.check_batch_id(id)
         counted: Counter[Status] = Counter()
         cursor: int | None = None
         while True:
@@ -72,7 +70,7 @@ class Batches:
             if cursor is None or counted.total() >= EXACT_COUNT:
                 return batch.info_of(id, counted, exact=cursor is None)
 
-    async def ended(self, id: str) -> bool:
+    async def _has_ended(self, id: str) -> bool:
         """Say whether no job of a batch is left to be done."""
         unfinished = Query(batch_id=id, status=_UNFINISHED, limit=1)
         # Race: a store that is read part by part. A job that one of this batch adds, and then ends itself, may be added
@@ -83,44 +81,26 @@ class Batches:
                 return False
         return True
 
-    # What is done on the way
-
-    def touch(self) -> None:
-        """Hear that jobs have ended here: the next round of maintenance looks."""
-        self._touched = True
-
-    async def look_if_touched(self, reaped: int = 0) -> None:
-        """Look, if jobs have ended here since the last time. What goes wrong is for the next look."""
-        if self._touched or reaped:
-            self._touched = False
-            try:
-                await self.look()
-            except StoreUnavailable as error:
-                self._touched = True
-                logger.debug("batches will be looked at again: %s", error)
-
     async def look(self) -> None:
         """Enqueue the last jobs of batches that have ended."""
-        names = [document.name for document in await self._store.documents(BATCHES)]
-        for name in self._clock.random.sample(names, min(AT_ONCE, len(names))):
-            await self._end(name.removeprefix(BATCHES))
+        documents = await self._store.documents(BATCHES)
+        for document in self._clock.random.sample(documents, min(AT_ONCE, len(documents))):
+            await self._end(document)
 
-    async def _end(self, id: str) -> None:
-        if not await self.ended(id):
-            return
-        document = await self._store.read(BATCHES + id)
-        if document is None:  # others were faster
+    async def _end(self, document: Document) -> None:
+        id = document.name.removeprefix(BATCHES)
+        if not await self._has_ended(id):
             return
         draft = msgspec.structs.replace(_decoder.decode(document.value).draft, id=self._clock.new_id())
         if isinstance(await self._insert([draft]), Refusal):
             logger.warning("batch %r: its last job was enqueued with other params before", id)
         # Race: whoever dies before this leaves a batch that has ended once more, and enqueues under the same key.
-        await self._store.put(BATCHES + id, None, expect=document.version)
+        await self._store.put(document.name, None, expect=document.version)
 
 
 def draft_of(id: str, on_end: NewJob, config: Config, clock: Clock) -> Draft:
     """Check a batch's last job; give what is enqueued when it has ended."""
-    batch.check_batch_id(id)
+    batch.check_batch_id(id, most=batch.MAX_ID)
     if problems := batch.check_last(on_end):
         raise InvalidRequest(problems)
     # With a key, as it will have: a job with one is kept longer.

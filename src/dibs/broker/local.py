@@ -163,7 +163,6 @@ class LocalBroker:
             written = await self._store.write(decided, connection=connection)
         else:
             written = await self._write(decided)
-            self._batches.touch()
         if len(decided) == len(writes):
             return written
         answers = iter(written)
@@ -206,9 +205,7 @@ class LocalBroker:
     async def cancel(self, ids: Sequence[str], *, by: str | None = None) -> Changes:
         check_actor(by)
         await self._open()
-        changes = await self._bulk.named(ids, lambda id: transitions.cancel(id, by))
-        self._batches.touch()
-        return changes
+        return await self._bulk.named(ids, lambda id: transitions.cancel(id, by))
 
     async def redrive(
         self, ids: Sequence[str], *, where: Filter | None = None, dry_run: bool = False, by: str | None = None

@@ -76,11 +76,9 @@ class Maintenance:
                 if reaped:
                     logger.warning("took over %d claims whose lease had run out", reaped)
                 if self._clock.monotonic() >= next_prune:
-                    if batches is not None:
-                        await batches.look()  # at what ended where no one was left to look
                     await self.prune()
+                    if batches is not None:
+                        await batches.look()
                     next_prune = self._clock.monotonic() + self._config.prune_every * self._clock.random.uniform(0.5, 1)
-                elif batches is not None:
-                    await batches.look_if_touched(reaped)
             except StoreUnavailable as error:
                 logger.warning("maintenance will be tried again: %s", error)

@@ -181,7 +181,7 @@ class Broker(Protocol):
         ...
 
     async def end_batches(self) -> None:
-        """Enqueue the last jobs of batches that have ended, now; maintenance does so within seconds."""
+        """Enqueue the last jobs of batches that have ended, now; maintenance does so within half a minute."""
         ...
 
     async def batch(self, batch_id: str, *, queue: str | None = None) -> BatchInfo:

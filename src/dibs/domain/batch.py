@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from dibs.domain.checks import check_text
+from dibs.domain.checks import MAX_KEY, check_text
 from dibs.domain.errors import InvalidRequest, Problem
 from dibs.domain.job import DAY, Draft, Keep, Status
 from dibs.domain.newjob import NewJob
 from dibs.domain.retry import micros
 
-MAX_ID = 128
-"""Characters of a batch's id that something is to be done about."""
+MAX_ID = MAX_KEY - 10
+"""Characters of a batch's id that something is to be done about: it is part of a key."""
 MAX_PARAMS = 64 * 1024
 """Bytes of JSON of the last job's params: a sealed batch is read again and again until it has ended."""
 LEAST_KEPT = micros(DAY)
@@ -69,9 +69,9 @@ def info_of(id: str, counted: Mapping[Status, int], *, exact: bool) -> BatchInfo
     return BatchInfo(id, sum(numbers.values()), exact=exact, **numbers)
 
 
-def check_batch_id(id: Any) -> None:
+def check_batch_id(id: Any, *, field: str = "batch_id", most: int = MAX_KEY) -> None:
     """Check the id of a batch."""
-    if problems := check_text("batch_id", id, most=MAX_ID):
+    if problems := check_text(field, id, most=most):
         raise InvalidRequest(problems)
 
 

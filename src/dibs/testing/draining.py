@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from dibs.clock import FakeClock
@@ -31,18 +32,19 @@ async def drain(app: App, *, queues: Sequence[str] | None = None, later: bool = 
     """
     if later and not isinstance(app.runtime.clock, FakeClock):
         raise NotSupported("drain(later=True) moves the clock, and this one is real", hint="Do it within use(app).")
-    handlers, runs = Handlers(app.tasks, None), list[Job]()
+    handlers, runs, times = Handlers(app.tasks, None), list[Job](), Counter[str]()
     names = sorted(app.tasks)
     while names:
         claim = await _claim(app, queues, names)
         if claim is not None:
-            settling = Settling(app.runtime, lambda: None)
+            settling = Settling(app.runtime, lambda _: None)
             await handlers.handle(claim, settling.add)
             await settling.close()
             job = await app.get(claim.id)
             if job is not None:
                 runs.append(job)
-            if sum(run.id == claim.id for run in runs) > MOST:
+            times[claim.id] += 1
+            if times[claim.id] > MOST:
                 raise RecursionError(f"job {claim.id!r} of task {claim.task!r} was run {MOST} times, and is due again")
         elif not (later and await _move(app, queues)):
             break

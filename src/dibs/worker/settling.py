@@ -89,7 +89,7 @@ def _failure(claim: Claim, failure: Failure) -> Ending:
 class Settling:
     """Sends settlements in batches, in order, and does not let go of one before the store has answered."""
 
-    def __init__(self, runtime: Runtime, on_sent: Callable[[], None]) -> None:
+    def __init__(self, runtime: Runtime, on_sent: Callable[[list[Settlement]], None]) -> None:
         self._runtime = runtime
         self._on_sent = on_sent
         self._waiting: list[Settlement] = []
@@ -120,7 +120,7 @@ class Settling:
                 await self._settle(batch)
                 # Race: cancelled on the way. What was sent may have been settled or not; to settle it again is safe.
                 del self._waiting[: len(batch)]
-                self._on_sent()
+                self._on_sent(batch)
         finally:
             self._running = None
 

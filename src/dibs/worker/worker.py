@@ -24,8 +24,9 @@ from dibs.app import default_worker_id
 from dibs.broker.protocol import Ask
 from dibs.claim import Claim
 from dibs.domain import checks
-from dibs.domain.errors import DibsError, InvalidRequest, Problem, SchemaOutdated, StoreUnavailable, WrongState
+from dibs.domain.errors import DibsError, InvalidRequest, Problem, SchemaOutdated, WrongState
 from dibs.domain.settings import MAX_CLAIM
+from dibs.worker.ends import BatchEnds
 from dibs.worker.handling import Handlers
 from dibs.worker.pace import Pace, pause
 from dibs.worker.presence import Presence
@@ -85,7 +86,8 @@ class Worker:
         self._handlers = Handlers(app.tasks, self._threads)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room_made = asyncio.Event()
-        self._settling = Settling(app.runtime, self._room_made.set)
+        self._settling = Settling(app.runtime, self._sent)
+        self._ends = BatchEnds(app.runtime)
         self._stopped = asyncio.Event()  # nothing more is claimed
         self._hurried = asyncio.Event()  # … and running handlers are not waited for
         self._ran = False
@@ -112,6 +114,7 @@ class Worker:
         presence = Presence(self._runtime, self.worker_id, self._metadata())
         # Not until idle: there would be no telling when that is.
         scheduling = Scheduling(self._runtime, [] if until_idle else self.app.plans)
+        self._ends.by_itself = not until_idle
         try:
             await self._fetch_until_stopped(until_idle=until_idle)
             await self._finish()
@@ -121,6 +124,7 @@ class Worker:
         finally:
             await scheduling.leave()
             await self._settling.close()
+            await self._ends.leave()
             await presence.leave()
             if self._threads is not None:
                 self._threads.close()
@@ -189,7 +193,7 @@ class Worker:
                 await fetching
 
     async def _fetch(self, *, until_idle: bool) -> None:
-        failures, looked = 0, False
+        failures = 0
         while True:
             room = await self._room()
             # Race: what is settled while the claim is on its way may come back, and the claim have passed it by.
@@ -211,22 +215,11 @@ class Worker:
             self._runtime.keeper.hold([claim.to_be_kept() for claim in claims])
             self._queue.extend(claims)
             self._start()
-            if jobs or not until_idle:
-                looked = False
-            elif not idle:
-                await self._room_made.wait()
-            elif looked:
-                return
-            else:
-                looked = await self._end_batches()
-
-    async def _end_batches(self) -> bool:
-        """Have what a batch ends with enqueued: whoever works until there is nothing left works on that too."""
-        try:
-            await self._runtime.broker().end_batches()
-        except StoreUnavailable as error:
-            logger.warning("batches are left to others: %s", error)
-        return True
+            if until_idle and not jobs:
+                if not idle:
+                    await self._room_made.wait()
+                elif not await self._ends.look():  # what a batch ends with is work too
+                    return
 
     def _wish(self, room: int, *, until_idle: bool) -> Ask:
         ask = self._ask
@@ -248,6 +241,11 @@ class Worker:
             if room > 0 and len(self._settling) <= self.concurrency + self.prefetch:
                 return room
             await self._room_made.wait()
+
+    def _sent(self, settled: list[Settlement]) -> None:
+        self._room_made.set()
+        if any(claim.job.batch_id is not None for claim, _ in settled):
+            self._ends.note()
 
     # Running
 

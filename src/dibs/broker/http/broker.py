@@ -27,7 +27,7 @@ from dibs.broker.protocol import BEAT_EVERY, Ask, Changes, Ending
 from dibs.broker.roster import MAX_METADATA, check_beat
 from dibs.broker.schedules import check_schedule_names
 from dibs.domain import checks
-from dibs.domain.batch import info_of
+from dibs.domain.batch import check_batch_id, info_of
 from dibs.domain.errors import InvalidRequest, NotFound, NothingPending, NotSupported
 from dibs.domain.job import Explanation, Extension, Outcome
 from dibs.domain.retry import SECOND
@@ -344,8 +344,7 @@ class HttpBroker:
         await self._post("/api/batches/end", {}, batches.Looked, again=True)
 
     async def batch(self, batch_id: str, *, queue: str | None = None) -> BatchInfo:
-        if problems := checks.check_text("batch_id", batch_id, most=checks.MAX_KEY):
-            raise InvalidRequest(problems)
+        check_batch_id(batch_id)
         try:
             path = f"/api/batches/{quote(batch_id, safe='')}"
             found = await self._get(asking.in_query(path, {"queue": queue}), batches.Batch)

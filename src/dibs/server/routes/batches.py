@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dibs.domain.batch import MAX_ID
-from dibs.domain.checks import MAX_KEY, check_text
+from dibs.domain.batch import MAX_ID, check_batch_id
+from dibs.domain.checks import MAX_KEY
 from dibs.domain.errors import Invalid, InvalidRequest, NotFound, Problem
 from dibs.server.route import Call, Reply, Route
 from dibs.server.routes.enqueue import usual_queue
@@ -42,8 +42,7 @@ async def end(call: Call) -> Reply:
 
 
 def _id(call: Call, most: int) -> str:
-    if problems := check_text("id", call.path["id"], most=most):
-        raise InvalidRequest(problems)
+    check_batch_id(call.path["id"], field="id", most=most)
     return call.path["id"]
 
 
@@ -52,7 +51,7 @@ ROUTES = (
         "POST",
         "/api/batches/end",
         end,
-        "Enqueue the last jobs of batches that have ended now; the server does so by itself, within seconds.",
+        "Enqueue the last jobs of batches that have ended now, rather than with the next round of maintenance.",
         scope="work",
         bodies=(Nothing,),
         may_be_empty=True,
