@@ -87,9 +87,20 @@ class _Staged:
                 self._names += (before + number, kind, name)
 
     async def show(self, hint: str) -> None:
-        words = (self._number, len(self._runs) // 5, *self._runs, *self._ids, *self._names)
-        if not await self._site.run(_SHOW, self._site.told, hint, self.group, self.time, *words):
+        words = (self._number, *self._ids, *self._places(), *self._names)
+        if not await self._site.run(_SHOW, self._site.told, hint, self.group, *words):
             raise Overtaken
+
+    def _places(self) -> Iterator[bytes]:
+        """Write the jobs' places among the pending, as the script would: to do it here holds no one up."""
+        seq, now = values.number(self.group[:8]), int(self.time)
+        for lane, left, delay, earliest, number in zip(*[iter(self._runs)] * 5, strict=True):
+            due = int(float(now) + delay)  # the bodies' due times are a script's, whose numbers are floats
+            later = earliest and float(values.number(earliest)) > due
+            before = lane + (earliest if later else values.long(due))
+            for place in range(seq, seq + number):
+                yield before + values.long(place) + left
+            seq += number
 
 
 async def sweep(site: Part) -> None:

@@ -19,7 +19,9 @@ local ids = {}
 for n = 1, number do ids[n] = ARGV[first_job + 2 * n - 2] end
 local keys, of_keys = names_from(first_name, 'k')
 local uniques, of_uniques = names_from(first_name, 'u')
-if is_taken(IDS, ids) or is_taken(IDEM, keys) or is_taken(UNIQUE, uniques) then return 0 end
+if is_taken(IDS, ids, 1, number) or is_taken(IDEM, keys, 1, #keys) or is_taken(UNIQUE, uniques, 1, #uniques) then
+  return 0
+end
 
 local seq, step = tonumber(redis.call('HGET', META, 'seq') or 0), 1
 if ARGV[5] ~= '' then

@@ -32,9 +32,10 @@ local function names_from(at, kind)
   return names, jobs
 end
 
-local function is_taken(key, names)
-  if #names == 0 then return false end
-  for _, found in ipairs(redis.call('HMGET', key, unpack(names))) do
+-- Whether any of some names, from one of a list to another, is there.
+local function is_taken(key, names, from, upto)
+  if from > upto then return false end
+  for _, found in ipairs(redis.call('HMGET', key, unpack(names, from, upto))) do
     if found then return true end
   end
   return false
