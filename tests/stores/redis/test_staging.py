@@ -7,11 +7,11 @@ import pytest
 import redis
 
 from dibs.clock import FakeClock
-from dibs.domain.job import Draft
+from dibs.domain.job import Draft, EventName
 from dibs.stores.common.naming import Overtaken
 from dibs.stores.redis import RedisStore, staging
 from dibs.stores.redis.wording import STEP
-from dibs.testing.conformance.builders import claim, enqueue, find, ids, new_job, new_jobs
+from dibs.testing.conformance.builders import claim, completed, enqueue, find, ids, new_job, new_jobs, settle
 
 KEPT = ("body", "order", "index", "ids", "idem", "unique", "pending", "staged")
 
@@ -152,3 +152,53 @@ async def test_few_jobs_of_many_bytes_go_in_steps_too(store: RedisStore) -> None
     jobs = await enqueue(store, *drafts)
     assert ids(jobs) == ids(drafts)
     assert [job.params_json for job in await claim(store)] == [draft.params_json for draft in drafts]
+
+
+@pytest.mark.parametrize("dropped", ["before", "after"])
+async def test_two_groups_with_the_same_ids(store: RedisStore, own: redis.Redis, dropped: str) -> None:
+    """Whichever is shown first has them, and nothing of the other is left, whenever that goes."""
+    drafts = [new_job(f"j{n}") for n in range(2 * STEP + 1)]
+    first, second = await stage(store, drafts), await stage(store, drafts)
+    await assert_unseen(store, drafts)
+    if dropped == "before":
+        await staging.drop(store._sites.here(), first.group)
+    await second.show("")
+    with pytest.raises(Overtaken):
+        await first.show("")
+    await staging.drop(store._sites.here(), first.group)
+
+    assert kept(own) == dict.fromkeys(("body", "order", "ids", "pending"), len(drafts))
+    assert ids([job for job in await store.get(ids(drafts)) if job]) == ids(drafts)
+    assert ids(await claim(store, limit=1000)) == ids(drafts)
+
+
+async def test_an_id_of_a_group_on_its_way_can_be_had_by_another(store: RedisStore, own: redis.Redis) -> None:
+    drafts = [new_job(f"j{n}") for n in range(2 * STEP + 1)]
+    staged = await stage(store, drafts)
+    [job] = await enqueue(store, new_job("j7", task="other"))
+    assert not job.was_duplicate
+    with pytest.raises(Overtaken):
+        await staged.show("")
+    await staging.drop(store._sites.here(), staged.group)
+
+    assert kept(own) == dict.fromkeys(("body", "order", "ids", "pending"), 1)
+    assert ids(await claim(store, limit=1000)) == ["j7"]
+
+
+async def test_what_is_left_of_a_job_is_read_while_its_id_is_on_its_way_again(
+    store: RedisStore, clock: FakeClock
+) -> None:
+    await enqueue(store, new_job("j7", keep=1))
+    [job] = await claim(store)
+    await settle(store, completed(job))
+    clock.advance(2)
+    await store.prune(100)
+    gone = await store.log("j7")
+    assert [event.event for event in gone] == [EventName.PRUNED]
+    staged = await stage(store, [new_job(f"j{n}") for n in range(2 * STEP + 1)])
+
+    assert await store.log("j7") == gone
+    cursor = (await store.audit(None, 100)).cursor
+    assert [(job, event.job_id) for job, [event] in (await store.audit(cursor, 100)).items] == [(None, "j7")]
+    await staged.show("")
+    assert [event.event for event in await store.log("j7")] == [EventName.ENQUEUED]

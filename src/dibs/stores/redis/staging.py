@@ -75,7 +75,7 @@ class _Staged:
     async def put(self, drafts: Sequence[Draft]) -> None:
         said, before = Words(drafts), len(self._ids)
         indexes = [word for name in said.names if name[1] == INDEX for word in name]
-        words = (self.group, self.time, self._number, before, *said.runs, *said.jobs[1::2], *indexes)
+        words = (self.group, self.time, self._number, before, *said.runs, *said.jobs, *indexes)
         answer = await self._site.run(_PUT, self._site.told, *words)
         if not answer:
             raise Overtaken
@@ -119,6 +119,6 @@ async def drop(site: Part, group: bytes) -> bool:
         for place, body in zip(rest[::2], rest[1::2], strict=True):
             job = values.job(body, b"")
             indexes = values.indexed(job.batch_id, job.tags)
-            words += (place, len(indexes), *indexes)
+            words += (place, job.id, len(indexes), *indexes)
         await site.run(_DROP, *words)
     return found

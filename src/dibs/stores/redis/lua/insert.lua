@@ -1,6 +1,6 @@
 -- insert.lua: add new jobs, all of them or, if any of their names is taken, none.
--- KEYS meta ids idem unique body order pending index passes news
--- WITH clock passes jobs
+-- KEYS meta ids idem unique body order pending index staged passes news
+-- WITH clock passes staged jobs
 -- ARGV told, what to tell those who wait ('' nothing), the caller's pass and its number ('' none is needed), the shard's
 --   number ('' there is one shard), how many jobs, how many runs of jobs that are alike;
 --   those runs; of each job: id, its body but for the times;
@@ -19,7 +19,8 @@ local ids = {}
 for n = 1, number do ids[n] = ARGV[first_job + 2 * n - 2] end
 local keys, of_keys = names_from(first_name, 'k')
 local uniques, of_uniques = names_from(first_name, 'u')
-if is_taken(IDS, ids, 1, number) or is_taken(IDEM, keys, 1, #keys) or is_taken(UNIQUE, uniques, 1, #uniques) then
+local is_hidden = hidden()
+if is_taken(IDS, ids, is_hidden) or is_taken(IDEM, keys, is_hidden) or is_taken(UNIQUE, uniques, is_hidden) then
   return 0
 end
 

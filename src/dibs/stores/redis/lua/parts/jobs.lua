@@ -1,5 +1,5 @@
 -- New jobs, as ARGV tells of them: runs of jobs that are alike, and names. No command is given more words than Lua can
--- pass on.
+-- pass on. Needs `staged`.
 
 local RUN = 5 -- words: lane, attempts left, delay, the earliest due time (8 bytes, or ''), how many jobs
 
@@ -32,11 +32,10 @@ local function names_from(at, kind)
   return names, jobs
 end
 
--- Whether any of some names, from one of a list to another, is there.
-local function is_taken(key, names, from, upto)
-  if from > upto then return false end
-  for _, found in ipairs(redis.call('HMGET', key, unpack(names, from, upto))) do
-    if found then return true end
+local function is_taken(key, names, is_hidden)
+  if #names == 0 then return false end
+  for _, found in ipairs(redis.call('HMGET', key, unpack(names))) do
+    if shows(found, is_hidden) then return true end
   end
   return false
 end

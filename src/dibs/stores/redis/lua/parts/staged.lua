@@ -1,5 +1,5 @@
--- Jobs of a large group that is not whole yet: their bodies are there, their places in the order and the indexes, and no
--- one may see them. A group is the first and the last of its places; one that is being dropped has an x before that.
+-- Jobs of a large group that is not whole yet: their bodies are there, their ids, their places in the order and the
+-- indexes, and no one may see them. A group is the first and the last of its places; one that is being dropped has an x before that.
 -- Needs STAGED, which is empty nearly always.
 
 local function hidden()
@@ -16,4 +16,9 @@ local function hidden()
     end
     return false
   end
+end
+
+-- Whether a place that an id leads to, if any, is that of a job which may be seen.
+local function shows(place, is_hidden)
+  return place and not is_hidden(place)
 end
