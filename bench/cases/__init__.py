@@ -28,6 +28,7 @@ from bench.cases.redis import pickup as redis_pickup
 from bench.cases.redis import scripts as redis_scripts
 from bench.cases.redis.end_to_end import redis
 from bench.cases.start import start
+from bench.cases.worker import worker
 from bench.run import Run
 
 
@@ -41,6 +42,7 @@ CASES = (
     Case("end-to-end", "one worker process until nothing is left, beside the peers", end_to_end),
     Case("ten-claimers", "ten concurrent claimers in one process, one job at a time", claimers),
     Case("batch", "claim and settle in batches, beside the bare engine", batch),
+    Case("worker", "what a worker costs beside a bare loop, while handlers sleep, and in memory", worker),
     Case("mariadb", "claim and settle in batches of 100 on MariaDB, beside the bare engine", mariadb),
     Case("enqueue", "enqueue, one at a time, ten at once and in batches, beside the peers", enqueue),
     Case("pickup", "from another process: how soon a job is claimed, and what waiting costs", pickup),
