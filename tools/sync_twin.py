@@ -44,7 +44,20 @@ CLASSES = {
 
 # Not calls of a twin, or written by hand in twin.py.
 LEFT_OUT = {
-    "App": {"sync", "tasks", "task", "schedule", "plans", "include", "once", "close"},
+    "App": {
+        "sync",
+        "tasks",
+        "task",
+        "schedule",
+        "plans",
+        "include",
+        "middleware",
+        "layers",
+        "trace_context",
+        "traced",
+        "once",
+        "close",
+    },
     "Claim": {
         "sync",
         "lost_event",

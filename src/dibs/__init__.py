@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dibs.domain.retry import Backoff, Duration
     from dibs.domain.schedule import ScheduleInfo
     from dibs.domain.signals import Fail, Retry, Snooze
+    from dibs.middleware import Call, Middleware
     from dibs.page import Page
     from dibs.sync import SyncApp, SyncBatch, SyncClaim, SyncTask
     from dibs.task import Task, Tasks
@@ -81,6 +82,7 @@ _HOMES = {
     "dibs.domain.retry": "Backoff Duration",
     "dibs.domain.schedule": "ScheduleInfo",
     "dibs.domain.signals": "Fail Retry Snooze",
+    "dibs.middleware": "Call Middleware",
     "dibs.page": "Page",
     "dibs.sync": "SyncApp SyncBatch SyncClaim SyncTask",
     "dibs.task": "Task Tasks",
@@ -119,6 +121,7 @@ __all__ = [
     "Backoff",
     "Batch",
     "BatchInfo",
+    "Call",
     "Changes",
     "Claim",
     "Clock",
@@ -141,6 +144,7 @@ __all__ = [
     "Job",
     "Json",
     "LeaseLost",
+    "Middleware",
     "NewJob",
     "NotClaimable",
     "NotFound",

@@ -20,9 +20,11 @@ from dibs.domain.errors import InvalidRequest, Problem, SchemaOutdated, StoreUna
 from dibs.domain.job import Filter, Order, Ref
 from dibs.domain.newjob import EnqueueOptions, NewJob
 from dibs.domain.settings import Config, Settings
+from dibs.middleware import Middleware, check_middleware
 from dibs.page import Page
 from dibs.runtime import Runtime
 from dibs.task import P, R, ScheduleOptions, Task, TaskOptions, Tasks, check_new_jobs, new_job, with_defaults
+from dibs.tracing import TraceContext, check_trace_context, traced
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("dibs")
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Middleware)
+C = TypeVar("C", bound=TraceContext)
 
 DEFAULT_URL = "sqlite:///dibs.db"
 LOOP_WAIT = 60.0
@@ -70,6 +74,8 @@ class App:
         self.url = url
         self.runtime = Runtime(url, clock or Clock(), Config.of(**settings), api_key)
         self._tasks = Tasks(self)
+        self._layers: list[Middleware] = []
+        self._trace: TraceContext | None = None
 
     @property
     def sync(self) -> SyncApp:
@@ -115,6 +121,31 @@ class App:
         """The schedules that this app defines; ``schedules()`` reads those that the store knows."""
         return list(self._tasks.plans.values())
 
+    def middleware(self, function: M) -> M:
+        """Wrap the running of each handler in ``async def name(claim, call)``; the first added is the outermost.
+
+        ``await call()`` runs the handler, once. What the function returns is the job's result, and what it raises is
+        how the job ends, as if the handler had done so. A worker takes what there is when it is made.
+        """
+        check_middleware(function)
+        self._layers.append(function)
+        return function
+
+    @property
+    def layers(self) -> list[Middleware]:
+        """The middleware of this app, the outermost first."""
+        return list(self._layers)
+
+    def trace_context(self, function: C) -> C:
+        """Have each job carry what this function returns when it is enqueued: texts by name, later ``job.trace``."""
+        check_trace_context(function, self._trace)
+        self._trace = function
+        return function
+
+    def traced(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+        """Put the caller's trace on jobs, if there is one to put."""
+        return jobs if self._trace is None else traced(self._trace, jobs)
+
     # Enqueue
 
     async def enqueue(
@@ -122,14 +153,14 @@ class App:
     ) -> Job:
         """Enqueue one job by the name of its task; ``job.was_duplicate`` says that it was there already."""
         new = new_job(task, params, options, self._tasks.defaults(task))
-        [job] = await self.runtime.broker().enqueue([new], connection=connection)
+        [job] = await self.runtime.broker().enqueue(self.traced([new]), connection=connection)
         return job
 
     async def enqueue_many(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Job]:
         """Enqueue up to 1000 jobs, all of them or none."""
         check_new_jobs(jobs)
         completed = [with_defaults(new, self._tasks.defaults(new.task)) for new in jobs]
-        return await self.runtime.broker().enqueue(completed, connection=connection)
+        return await self.runtime.broker().enqueue(self.traced(completed), connection=connection)
 
     # Claim
 

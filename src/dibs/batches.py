@@ -49,7 +49,8 @@ class Batch:
     async def seal(self) -> None:
         """Say that no more jobs join it but those that its own jobs add. To do so twice is no error."""
         if self._on_end is not None:
-            await self._app.runtime.broker().seal(self.id, self._on_end)
+            [last] = self._app.traced([self._on_end])
+            await self._app.runtime.broker().seal(self.id, last)
 
     async def progress(self) -> BatchInfo:
         """Count its jobs by status."""

@@ -79,7 +79,8 @@ class Task(Generic[P, R]):
         params, options = self._bind(args, kwargs), dict(self._call)
         connection = options.pop("connection", None)
         new = new_job(self.name, params, options, self.defaults)
-        [job] = await self._app().runtime.broker().enqueue([new], connection=connection)
+        app = self._app()
+        [job] = await app.runtime.broker().enqueue(app.traced([new]), connection=connection)
         return job
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:

@@ -53,6 +53,45 @@ async def what_is_scheduled_is_a_task() -> None:
     app.schedule([60])  # type: ignore[arg-type]
 
 
+@app.middleware
+async def timing(claim: dibs.Claim, call: dibs.Call) -> str:
+    return f"{claim.id}: {await call()}"
+
+
+def named(name: str) -> dibs.Middleware:
+    async def layer(claim: dibs.Claim, call: dibs.Call) -> object:
+        return name, claim.task, await call()
+
+    return layer
+
+
+@app.trace_context
+def trace() -> dict[str, str] | None:
+    return {"traceparent": "00-1-2-03"}
+
+
+async def middleware_stays_what_it_is(claim: dibs.Claim, call: dibs.Call) -> None:
+    assert_type(await timing(claim, call), str)
+    assert_type(app.middleware(named("a")), dibs.Middleware)
+    assert_type(app.layers, list[dibs.Middleware])
+    assert_type(trace(), dict[str, str] | None)
+    assert_type(claim.job.trace, dict[str, str])
+
+    def plain(claim: dibs.Claim, call: dibs.Call) -> str:
+        return f"{claim}: {call}"
+
+    async def of_one(claim: dibs.Claim) -> str:
+        return claim.id
+
+    async def later() -> dict[str, str]:
+        return {}
+
+    app.middleware(plain)  # type: ignore[type-var]
+    app.middleware(of_one)  # type: ignore[type-var]
+    app.middleware("timing")  # type: ignore[type-var]
+    app.trace_context(later)  # type: ignore[type-var]
+
+
 async def tasks_are_typed_by_their_signature() -> None:
     assert_type(await send.enqueue("a", "b", copies=2), dibs.Job)
     assert_type(await send.options(delay=60, idempotency_key="k", connection=None).enqueue("a"), dibs.Job)

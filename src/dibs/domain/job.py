@@ -204,6 +204,11 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         return self.terms.tags
 
     @property
+    def trace(self) -> dict[str, str]:
+        """The trace context that the job was enqueued with; empty if there was none."""
+        return dict(self.terms.trace or {})
+
+    @property
     def attempts_left(self) -> int:
         """How many more times the job may be tried."""
         return self.max_attempts - self.attempts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -32,14 +33,12 @@ async def drain(app: App, *, queues: Sequence[str] | None = None, later: bool = 
     """
     if later and not isinstance(app.runtime.clock, FakeClock):
         raise NotSupported("drain(later=True) moves the clock, and this one is real", hint="Do it within use(app).")
-    handlers, runs, times = Handlers(app.tasks, None), list[Job](), Counter[str]()
+    handlers, runs, times = Handlers(app.tasks, None, app.layers), list[Job](), Counter[str]()
     names = sorted(app.tasks)
     while names:
         claim = await _claim(app, queues, names)
         if claim is not None:
-            settling = Settling(app.runtime, lambda _: None)
-            await handlers.handle(claim, settling.add)
-            await settling.close()
+            await _run(app, handlers, claim)
             job = await app.get(claim.id)
             if job is not None:
                 runs.append(job)
@@ -49,6 +48,20 @@ async def drain(app: App, *, queues: Sequence[str] | None = None, later: bool = 
         elif not (later and await _move(app, queues)):
             break
     return runs
+
+
+async def _run(app: App, handlers: Handlers, claim: Claim) -> None:
+    """Run one job: a task of its own, as in a worker, so that what it leaves in its context is not the caller's."""
+    settling = Settling(app.runtime, lambda _: None)
+    running = asyncio.create_task(handlers.handle(claim, settling.add))
+    try:
+        await asyncio.wait([running])
+    finally:
+        if not running.done():  # the caller was cancelled
+            running.cancel()
+            await asyncio.wait([running])
+        await settling.close()
+    running.result()
 
 
 async def _claim(app: App, queues: Sequence[str] | None, names: list[str]) -> Claim | None:

@@ -6,31 +6,35 @@ import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from dibs.claim import set_current
 from dibs.domain.errors import Invalid
 from dibs.domain.retry import SECOND
 from dibs.domain.signals import Fail, Retry, Signal, Snooze
+from dibs.middleware import is_async, wrap
 from dibs.worker.settling import Exited, Settlement, TimedOut, completed, failed, released
 from dibs.worker.threads import Raised, Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dibs.claim import Claim
+    from dibs.middleware import Middleware
     from dibs.task import Task
 
 logger = logging.getLogger("dibs")
 
 
 class Handlers:
-    """Knows how each task's function is called: on the loop, or in a thread."""
+    """Knows how each task's function is called: on the loop, or in a thread; and within which middleware."""
 
-    def __init__(self, tasks: dict[str, Task[..., Any]], threads: Threads | None) -> None:
-        self._tasks = {name: (task, _is_async(task.function)) for name, task in tasks.items()}
+    def __init__(
+        self, tasks: dict[str, Task[..., Any]], threads: Threads | None, layers: Sequence[Middleware] = ()
+    ) -> None:
+        self._tasks = {name: (task, is_async(task.function)) for name, task in tasks.items()}
         self._threads = threads  # none: there is one thread only, and functions run on the loop
+        self._layers = tuple(layers)
 
     async def handle(self, claim: Claim, settle: Callable[[Settlement], None]) -> None:
         """Run the handler of a claim to its end, and tell ``settle`` how the job ends, once. Raises nothing."""
@@ -38,23 +42,67 @@ class Handlers:
             logger.warning("job %r was taken over before it was started", claim.id)
             return
         set_current(claim)
-        task, is_async = self._tasks[claim.task]
-        try:
-            args, kwargs = task.arguments(claim.params)
-        except Invalid as error:
-            settle(_fail(claim, Fail(f"the params do not fit the task: {error}", code="invalid_params")))
-            return
+        task, on_loop = self._tasks[claim.task]
         timeout = None if task.keeps_time else claim.job.terms.timeout_us
         limit = None if timeout is None else timeout / SECOND
-        if is_async or self._threads is None:
-            settled = await self._on_loop(claim, partial(task.function, *args, **kwargs), limit)
+        if self._layers:
+            await self._in_layers(claim, task, limit, settle, threads=None if on_loop else self._threads)
+            return
+        try:
+            function = _call_of(task, claim)
+        except Fail as error:
+            settle(_fail(claim, error))
+            return
+        if on_loop or self._threads is None:
+            claim.on_lost(_canceller())
+            settled = await self._on_loop(claim, function, limit)
             if settled is not None:
                 settle(settled)
         else:
-            await self._in_thread(claim, partial(task.function, *args, **kwargs), limit, settle)
+            await self._in_thread(claim, function, limit, settle)
+
+    async def _in_layers(
+        self,
+        claim: Claim,
+        task: Task[..., Any],
+        limit: float | None,
+        settle: Callable[[Settlement], None],
+        *,
+        threads: Threads | None,
+    ) -> None:
+        """Run a handler within the app's middleware, which is on the loop even where the handler is not.
+
+        Whatever cancels it is raised in the middleware at once. A thread goes on, and is told that its claim is lost;
+        its place is free when the function returns.
+        """
+        thread: asyncio.Future[Any] | None = None
+
+        async def innermost() -> Any:
+            nonlocal thread
+            function = _call_of(task, claim)  # here, so that middleware hears of params that do not fit
+            if threads is None:
+                return await _result(function)
+            thread = threads.call(function)
+            await asyncio.wait([thread])
+            result = thread.result()
+            if isinstance(result, Raised):
+                raise result.error
+            return result
+
+        cancel, within = _canceller(), True
+        claim.on_lost(lambda: cancel() if within else None)
+        settled = await self._on_loop(claim, wrap(self._layers, claim, innermost), limit)
+        within = False  # what follows only waits, and telling the thread that its claim is lost must not end that
+        if settled is not None:
+            settle(settled)
+        if thread is not None and not thread.done():
+            stopped = _cancelled_from_outside() and not claim.lost  # then no one waits for a place
+            claim.disown()
+            if not stopped:
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([thread])
 
     async def _on_loop(self, claim: Claim, function: Callable[[], Any], limit: float | None) -> Settlement | None:
-        claim.on_lost(_canceller())
         scope = None if limit is None else asyncio.timeout(limit)
         try:
             if scope is None:
@@ -98,8 +146,13 @@ class Handlers:
             settle(settled)
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
-    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+def _call_of(task: Task[..., Any], claim: Claim) -> Callable[[], Any]:
+    """Make the call of a task's function that a job stands for."""
+    try:
+        args, kwargs = task.arguments(claim.params)
+    except Invalid as error:
+        raise Fail(f"the params do not fit the task: {error}", code="invalid_params") from error
+    return partial(task.function, *args, **kwargs)
 
 
 async def _result(function: Callable[[], Any]) -> Any:

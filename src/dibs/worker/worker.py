@@ -83,7 +83,7 @@ class Worker:
         self._queue: deque[Claim] = deque()
         self._running: dict[asyncio.Task[None], Claim] = {}
         self._threads = Threads(app.runtime.clock) if app.runtime.clock.threads else None
-        self._handlers = Handlers(app.tasks, self._threads)
+        self._handlers = Handlers(app.tasks, self._threads, app.layers)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room_made = asyncio.Event()
         self._settling = Settling(app.runtime, self._sent)
