@@ -123,12 +123,22 @@ async def test_a_slow_worker_claims_no_more_than_it_can_start(app: App) -> None:
 class Partly:
     """A broker whose claims of one queue do not come back, or are refused, while those of the others do."""
 
-    def __init__(self, broker: Broker, queue: str, error: dibs.DibsError | None = None) -> None:
-        self._broker, self._queue, self._error = broker, queue, error
+    def __init__(self, app: App, queue: str | None = None, error: dibs.DibsError | None = None) -> None:
+        self._broker: Broker = app.runtime.broker()
+        self._queue, self._error = queue, error
+        self.asks: list[Ask] = []
         self.asked = asyncio.Event()
         self.answered = 0
 
+    @classmethod
+    def under(cls, app: App, monkeypatch: pytest.MonkeyPatch, *options: Any) -> "Partly":
+        """Put one under the app, on this loop."""
+        partly, loop, others = cls(app, *options), asyncio.get_running_loop(), app.runtime.broker
+        monkeypatch.setattr(app.runtime, "broker", lambda: partly if asyncio.get_running_loop() is loop else others())
+        return partly
+
     async def claim(self, ask: Ask) -> list[Job]:
+        self.asks.append(ask)
         if ask.queues is not None and list(ask.queues) == [self._queue]:
             first = not self.asked.is_set()
             self.asked.set()
@@ -147,9 +157,7 @@ class Partly:
 async def test_stopped_with_some_queues_answered(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(app)
     await told.fill(a=5, b=5)
-    partly = Partly(app.runtime.broker(), "b")
-    loop, broker = asyncio.get_running_loop(), app.runtime.broker
-    monkeypatch.setattr(app.runtime, "broker", lambda: partly if asyncio.get_running_loop() is loop else broker())
+    partly = Partly.under(app, monkeypatch, "b")
     worker = Worker(app, queues={"a": 1, "b": 1}, concurrency=4)
     running = asyncio.create_task(worker.run())
     await partly.asked.wait()
@@ -164,12 +172,34 @@ async def test_stopped_with_some_queues_answered(app: App, monkeypatch: pytest.M
 async def test_refused_with_some_queues_answered(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(app)
     await told.fill(a=5, b=5)
-    partly = Partly(app.runtime.broker(), "b", dibs.StoreUnavailable("for a moment"))
-    loop, broker = asyncio.get_running_loop(), app.runtime.broker
-    monkeypatch.setattr(app.runtime, "broker", lambda: partly if asyncio.get_running_loop() is loop else broker())
+    Partly.under(app, monkeypatch, "b", dibs.StoreUnavailable("for a moment"))
     await asyncio.wait_for(Worker(app, queues={"a": 1, "b": 1}, concurrency=4).run(until_idle=True), 30)
     assert Counter(told.begun) == {"a": 5, "b": 5}
     assert (await app.verify()).ok
+
+
+async def test_the_place_of_an_empty_queue_is_dealt_again_and_not_given_to_the_oldest(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Told(app)
+    await told.fill(b=20, c=20)
+    partly = Partly.under(app, monkeypatch)
+    await told.begin(10, queues={"a": 5, "b": 1, "c": 1}, concurrency=1, prefetch=0)
+    assert Counter(told.begun) == {"b": 5, "c": 5}
+    asked = [list(ask.queues or ()) for ask in partly.asks]
+    assert asked[0] == ["a"]
+    assert max(map(len, asked)) == 1, "none was for all of them together"
+
+
+async def test_all_of_them_are_waited_for_by_one_claim(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    Told(app)
+    partly = Partly.under(app, monkeypatch)
+    async with working(app, queues={"a": 5, "b": 1, "c": 1}, concurrency=4):
+        await until(lambda: any(ask.wait for ask in partly.asks))
+        await asyncio.sleep(0.2)
+    waits = [(list(ask.queues or ()), ask.limit) for ask in partly.asks if ask.wait]
+    assert waits == [(["a", "b", "c"], 4)]
+    assert len(partly.asks) == 4, "each by itself, then all"
 
 
 async def test_what_a_worker_says_of_itself(app: App) -> None:
