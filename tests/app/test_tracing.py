@@ -58,26 +58,6 @@ def test_a_sync_call_has_its_callers_trace(url: str) -> None:
         app.sync.close()
 
 
-async def test_a_handlers_jobs_go_on_with_its_trace(app: App) -> None:
-    app.trace_context(inject)
-
-    @app.middleware
-    async def follow(claim: dibs.Claim, call: dibs.Call) -> Any:
-        span.set(claim.job.trace.get("traceparent", "new") + "/" + claim.task)
-        return await call()
-
-    last = echo(app)
-
-    @app.task
-    async def first() -> None:
-        await last.enqueue()
-
-    span.set("web")
-    await first.enqueue()
-    ran = await drain(app)
-    assert [job.trace["traceparent"] for job in ran] == ["web", "web/first"]
-
-
 async def test_the_same_key_with_another_trace_is_the_same_job(app: App) -> None:
     app.trace_context(inject)
     task = echo(app)

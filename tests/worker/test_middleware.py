@@ -433,6 +433,37 @@ async def test_a_drain_that_is_cancelled_ends(app: App) -> None:
     assert ((await read(app, job)).attempts, hanging.begun) == (0, 1)
 
 
+async def test_a_handlers_jobs_go_on_with_its_trace(app: App) -> None:
+    span: ContextVar[str] = ContextVar("span", default="none")
+
+    @app.trace_context
+    def inject() -> dict[str, str]:
+        return {"span": span.get()}
+
+    @app.middleware
+    async def follow(claim: Claim, call: Call) -> Any:
+        span.set(f"{claim.job.trace['span']}/{claim.task}")
+        return await call()
+
+    @app.task
+    async def first() -> None:
+        await second.enqueue()
+
+    @app.task
+    def second() -> None:
+        third.sync.enqueue()  # from a thread
+
+    @app.task
+    async def third() -> str:
+        return span.get()
+
+    span.set("web")
+    await first.enqueue()
+    await work(app)
+    [job] = (await app.find(task="third")).items
+    assert (job.trace, job.result) == ({"span": "web/first/second"}, "web/first/second/third")
+
+
 async def test_a_callable_object_and_a_partial_may_be_middleware(app: App) -> None:
     class Adds:
         async def __call__(self, claim: Claim, call: Call) -> Any:

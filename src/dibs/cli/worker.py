@@ -8,7 +8,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from dibs.cli.load import load_app, place_of
+from dibs.domain.errors import InvalidRequest, Problem
 from dibs.worker import Worker
+from dibs.worker.shares import MOST
 
 logger = logging.getLogger("dibs")
 
@@ -22,7 +24,10 @@ def worker(
         list[str] | None,
         Parameter(name="--import", help="A module that defines more of its tasks; may be repeated.", negative=()),
     ] = None,
-    queue: Annotated[list[str] | None, Parameter(help="Only jobs of this queue; may be repeated.", negative=())] = None,
+    queue: Annotated[
+        list[str] | None,
+        Parameter(help="Only jobs of this queue; may be repeated. With weights: fast=5 and slow=1.", negative=()),
+    ] = None,
     task: Annotated[list[str] | None, Parameter(help="Only jobs of this task; may be repeated.", negative=())] = None,
     prefetch: Annotated[int | None, Parameter(help="How many jobs may be claimed ahead, at the most.")] = None,
     lease: Annotated[float | None, Parameter(help="Seconds; else each job's own.")] = None,
@@ -43,7 +48,7 @@ def worker(
     made = Worker(
         found,
         worker_id=worker_id,
-        queues=queue,
+        queues=_queues(queue),
         tasks=task,
         concurrency=concurrency,
         prefetch=prefetch,
@@ -56,3 +61,22 @@ def worker(
     made.main(until_idle=until_idle)
     logger.info("worker %s has stopped; %d given back", made.worker_id, made.given_back)
     return 0
+
+
+def _queues(given: list[str] | None) -> list[str] | dict[str, int] | None:
+    """Read the queues: by name alone, or with weights if any has one; one without counts 1 among those."""
+    if given is None or not any("=" in text for text in given):
+        return given
+    weights: dict[str, int] = {}
+    problems: list[Problem] = []
+    for text in given:
+        name, sign, weight = text.partition("=")
+        if sign and not (weight.isascii() and weight.isdigit() and 1 <= int(weight[:9]) <= MOST):
+            problems.append(Problem("queue", f"{text!r}: the weight must be a whole number from 1 to {MOST}"))
+        elif name in weights:
+            problems.append(Problem("queue", f"{name!r} is given twice; give it one weight"))
+        else:
+            weights[name] = int(weight) if sign else 1
+    if problems:
+        raise InvalidRequest(problems)
+    return weights

@@ -17,6 +17,7 @@ import os
 import signal
 import socket
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -32,13 +33,14 @@ from dibs.worker.pace import Pace, pause
 from dibs.worker.presence import Presence
 from dibs.worker.scheduling import Scheduling
 from dibs.worker.settling import Settlement, Settling, released
+from dibs.worker.shares import Shares, check_weights
 from dibs.worker.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from dibs.app import App
-    from dibs.domain.job import Json
+    from dibs.domain.job import Job, Json
     from dibs.domain.retry import Duration
 
 logger = logging.getLogger("dibs")
@@ -52,7 +54,8 @@ _AT_ONCE = 100  # jobs begun in one turn of the loop
 class Worker:
     """Runs an app's tasks until it is told to stop.
 
-    ``tasks`` are those of the app unless some are named, ``queues`` all. At most ``concurrency`` handlers run at once:
+    ``tasks`` are those of the app unless some are named, ``queues`` all; with weights, ``{"fast": 5, "slow": 1}``, jobs
+    are begun in proportion to these, and else by priority and age alone. At most ``concurrency`` handlers run at once:
     async ones on the loop, plain functions in threads. ``prefetch`` bounds the jobs that are claimed ahead
     (as many as ``concurrency`` unless set; 0: none), ``grace`` is how long running handlers may go on after ``stop``.
     """
@@ -62,7 +65,7 @@ class Worker:
         app: App,
         *,
         worker_id: str | None = None,
-        queues: Sequence[str] | None = None,
+        queues: Sequence[str] | Mapping[str, int] | None = None,
         tasks: Sequence[str] | None = None,
         concurrency: int = 10,
         prefetch: int | None = None,
@@ -77,7 +80,10 @@ class Worker:
         self.prefetch = concurrency if prefetch is None else prefetch
         self.grace = checks.seconds("grace", grace)
         names = list(app.tasks) if tasks is None else list(dict.fromkeys(tasks))
-        self._ask = Ask(worker_id=self.worker_id, queues=queues, tasks=names, lease=lease, wait=LOOP_WAIT)
+        self.weights = dict(queues) if isinstance(queues, Mapping) else None
+        chosen = list(queues) if isinstance(queues, Mapping) else queues
+        self._ask = Ask(worker_id=self.worker_id, queues=chosen, tasks=names, lease=lease, wait=LOOP_WAIT)
+        self._shares = None if self.weights is None else Shares(self.weights, app.runtime.clock)
         self._runtime = app.runtime
         self._pace = Pace(app.runtime.clock, self.prefetch)
         self._queue: deque[Claim] = deque()
@@ -199,7 +205,7 @@ class Worker:
             # Race: what is settled while the claim is on its way may come back, and the claim have passed it by.
             idle = not self._running and not self._queue and not len(self._settling)
             try:
-                jobs = await self._runtime.broker().claim(self._wish(room, until_idle=until_idle))
+                found = await self._claim(min(room, MAX_CLAIM), 0 if until_idle else LOOP_WAIT)
                 failures = 0
             except SchemaOutdated:
                 raise
@@ -210,27 +216,69 @@ class Worker:
                 logger.warning("claiming will be tried again: %s", error)
                 await self._runtime.clock.sleep(pause(self._runtime, failures))
                 continue
-            # Race: cancelled with jobs in hand. The broker gives them back; after that nothing is awaited here.
-            claims = [Claim(self._runtime, job.ref, job) for job in jobs]
-            self._runtime.keeper.hold([claim.to_be_kept() for claim in claims])
-            self._queue.extend(claims)
-            self._start()
-            if until_idle and not jobs:
+            if until_idle and not found:
                 if not idle:
                     await self._room_made.wait()
                 elif not await self._ends.look():  # what a batch ends with is work too
                     return
 
-    def _wish(self, room: int, *, until_idle: bool) -> Ask:
+    async def _claim(self, room: int, wait: float) -> int:
+        """Claim up to so many jobs, take them in, and say how many there were."""
+        found = 0 if self._shares is None else await self._claim_shares(self._shares, room)
+        if found:
+            return found
+        # One wait for all queues, whatever their weights: the first job to come is the one to begin.
+        jobs = await self._runtime.broker().claim(self._wish(room, self._ask.queues, wait))
+        if self._shares is not None:
+            self._shares.took(jobs)
+        self._take_in(jobs)
+        self._start()
+        return len(jobs)
+
+    async def _claim_shares(self, shares: Shares, room: int) -> int:
+        """Claim what each queue's share is, and what the empty ones leave of theirs from those that have more."""
+        found = 0
+        for _ in range(2):
+            dealt = shares.deal(room - found)
+            if dealt:
+                found += await self._claim_dealt(shares, dealt)
+        return found
+
+    async def _claim_dealt(self, shares: Shares, dealt: Mapping[str, int]) -> int:
+        broker = self._runtime.broker()
+        # They begin in the same turn of the loop, so to a store they are one call.
+        calls = {
+            queue: asyncio.ensure_future(broker.claim(self._wish(number, [queue], 0)))
+            for queue, number in dealt.items()
+        }
+        try:
+            await asyncio.wait(calls.values())
+        except asyncio.CancelledError:
+            for call in calls.values():
+                call.cancel()
+            await asyncio.wait(calls.values())
+            raise
+        finally:
+            # Race: cancelled, or refused, with some of them answered. Those are taken in, and given back with the rest
+            # of the queue (test_stopped_with_some_queues_answered).
+            answers = {queue: _answer(call) for queue, call in calls.items()}
+            jobs = [job for answer in answers.values() for job in answer or ()]
+            self._take_in(jobs)
+        shares.took(jobs, {queue: dealt[queue] for queue, answer in answers.items() if answer is not None})
+        self._start()
+        for call in calls.values():
+            call.result()
+        return len(jobs)
+
+    def _take_in(self, jobs: Sequence[Job]) -> None:
+        # Race: cancelled with jobs in hand. The broker gives them back; from there to here nothing is awaited.
+        claims = [Claim(self._runtime, job.ref, job) for job in jobs]
+        self._runtime.keeper.hold([claim.to_be_kept() for claim in claims])
+        self._queue.extend(claims)
+
+    def _wish(self, limit: int, queues: Sequence[str] | None, wait: float) -> Ask:
         ask = self._ask
-        return Ask(
-            worker_id=ask.worker_id,
-            limit=min(room, MAX_CLAIM),
-            queues=ask.queues,
-            tasks=ask.tasks,
-            lease=ask.lease,
-            wait=0 if until_idle else ask.wait,
-        )
+        return Ask(worker_id=ask.worker_id, limit=limit, queues=queues, tasks=ask.tasks, lease=ask.lease, wait=wait)
 
     async def _room(self) -> int:
         """Wait until there is room for a job; say for how many."""
@@ -329,13 +377,19 @@ class Worker:
             "concurrency": self.concurrency,
             "tasks": self.tasks,
             "queues": None if self._ask.queues is None else list(self._ask.queues),
+            **({} if self.weights is None else {"weights": dict(self.weights)}),
         }
+
+
+def _answer(call: asyncio.Future[list[Job]]) -> list[Job] | None:
+    """Say what a claim got; none if it was refused or given up."""
+    return None if not call.done() or call.cancelled() or call.exception() is not None else call.result()
 
 
 def _check(
     app: App,
     worker_id: str,
-    queues: Sequence[str] | None,
+    queues: Sequence[str] | Mapping[str, int] | None,
     tasks: Sequence[str] | None,
     *,
     concurrency: int,
@@ -351,7 +405,9 @@ def _check(
     problems += checks.check_duration("grace", grace, least=0)
     if lease is not None:
         problems += checks.check_duration("lease", lease, least=checks.MIN_LEASE)
-    if queues is not None:
+    if isinstance(queues, Mapping):
+        problems += check_weights(queues)
+    elif queues is not None:
         problems += checks.check_names("queues", queues)
     if tasks is None:
         if not app.tasks:
