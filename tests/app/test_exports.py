@@ -47,6 +47,7 @@ PUBLIC = {
     "Retention",
     "Retry",
     "ScheduleInfo",
+    "SchemaInfo",
     "SchemaOutdated",
     "Snooze",
     "Status",
