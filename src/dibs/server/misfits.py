@@ -47,7 +47,11 @@ def misfits(known: Known, task: str, params: Any, where: str) -> list[Problem]:
     if known.validator is None:
         return []
     told = _Told(known, task, where)
-    found = (problem for error in known.validator.iter_errors(params) for problem in told.problems(error))
+    try:
+        errors = known.validator.iter_errors(params)
+    except ValueError:  # a lone surrogate somewhere
+        return [Problem(where, f"does not fit the schema of task {task}")]
+    found = (problem for error in errors for problem in told.problems(error))
     return [Problem(field, _cut(message)) for field, message in islice(found, MOST)]
 
 
