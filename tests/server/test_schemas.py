@@ -154,7 +154,13 @@ async def test_while_two_versions_are_at_work_either_fits(app: App, client: Clie
 
 
 async def test_a_schema_that_cannot_be_understood_is_no_reason_to_refuse(app: App, client: Client) -> None:
-    odd = [{"type": "nonsense"}, {"$ref": "#/nowhere"}, {"$ref": "http://127.0.0.1:1/x"}, {"pattern": "("}, {"$ref": 5}]
+    odd: list[dict[str, Any]] = [
+        {"type": "nonsense"},
+        {"$ref": "#/nowhere"},
+        {"$ref": "http://127.0.0.1:1/x"},
+        {"pattern": "("},
+        {"$ref": 5},
+    ]
     await app.runtime.broker().publish_schemas([offer_of(f"t{place}", schema) for place, schema in enumerate(odd)])
     for place in range(len(odd)):
         await client.enqueue(f"t{place}", {"any": "thing"})

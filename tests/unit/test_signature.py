@@ -260,11 +260,12 @@ def test_callables_of_other_kinds() -> None:
     @wraps(classes)
     def wrapped(*args: Any, **kwargs: Any) -> None: ...
 
-    for function, params in [
+    cases: list[tuple[Callable[..., Any], dict[str, Any]]] = [
         (Handler(), {"point": {"x": 1}}),
         (wrapped, {"a": {"x": 1}}),
         (partial(defaults), {"a": 1}),
-    ]:
+    ]
+    for function, params in cases:
         assert fits(described(function), params)
         assert not fits(described(function), {next(iter(params)): "x"})
 

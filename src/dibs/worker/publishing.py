@@ -43,22 +43,23 @@ class Publishing:
     async def _run(self) -> None:
         offers = offers_of(self._tasks)
         failures = 0
-        while not self._left:
+        while True:  # once at the least: a worker that has little to do may have left by now
             listener = self._bell.listen()  # before looking: what rings while we look is heard
+            seconds = LOOK_EVERY * self._runtime.clock.random.uniform(0.8, 1.0)
             try:
                 await self._publish(offers)
                 failures = 0
             except StoreUnavailable as error:
                 failures += 1
+                seconds = pause(self._runtime, failures)
                 logger.debug("schemas will be published later: %s", error)
-                await listener.wait(pause(self._runtime, failures))
-                continue
             except DibsError as error:  # a key that may not, or a server that does not know how: nothing depends on it
                 logger.info("schemas are not published: %s", error)
                 return
-            if self._once:
+            if not self._left and (failures or not self._once):
+                await listener.wait(seconds)
+            if self._left or (self._once and not failures):
                 return
-            await listener.wait(LOOK_EVERY * self._runtime.clock.random.uniform(0.8, 1.0))
 
     async def _publish(self, offers: list[Offer]) -> None:
         for start in range(0, len(offers), MOST_OFFERS):
