@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from dibs.domain.newjob import EnqueueOptions, NewJob
     from dibs.domain.retry import Backoff, Duration
     from dibs.domain.schedule import ScheduleInfo
+    from dibs.domain.schema import SchemaInfo
     from dibs.domain.signals import Fail, Retry, Snooze
     from dibs.middleware import Call, Middleware
     from dibs.page import Page
@@ -81,6 +82,7 @@ _HOMES = {
     "dibs.domain.newjob": "EnqueueOptions NewJob",
     "dibs.domain.retry": "Backoff Duration",
     "dibs.domain.schedule": "ScheduleInfo",
+    "dibs.domain.schema": "SchemaInfo",
     "dibs.domain.signals": "Fail Retry Snooze",
     "dibs.middleware": "Call Middleware",
     "dibs.page": "Page",
@@ -159,6 +161,7 @@ __all__ = [
     "Retention",
     "Retry",
     "ScheduleInfo",
+    "SchemaInfo",
     "SchemaOutdated",
     "Snooze",
     "Status",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dibs.domain.job import Counts, Event, Explanation, Job, Json, QueueInfo, Status, WorkerInfo
     from dibs.domain.retry import Duration
     from dibs.domain.schedule import Plan, ScheduleInfo
+    from dibs.domain.schema import SchemaInfo
     from dibs.schedules import Scheduler
     from dibs.sync import SyncApp
 
@@ -320,6 +321,10 @@ class App:
     async def schedules(self) -> list[ScheduleInfo]:
         """List the schedules that workers have made known."""
         return await self.runtime.broker().schedules()
+
+    async def schemas(self) -> list[SchemaInfo]:
+        """List what the params of tasks must look like, as workers have published it."""
+        return await self.runtime.broker().schemas()
 
     # What an operator does
 

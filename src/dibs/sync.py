@@ -17,6 +17,7 @@ from dibs.domain.job import Counts, Error, Event, Explanation, Filter, Job, Json
 from dibs.domain.newjob import EnqueueOptions, NewJob
 from dibs.domain.retry import Duration
 from dibs.domain.schedule import ScheduleInfo
+from dibs.domain.schema import SchemaInfo
 from dibs.task import CallOptions, P, R, Task
 from dibs.twin import SyncPage, Twin, TwinApp, TwinBatch, TwinClaim, give_back
 
@@ -186,6 +187,10 @@ class SyncApp(TwinApp):
         """List the schedules that workers have made known."""
         return self._run(self._async.schedules())
 
+    def schemas(self) -> list[SchemaInfo]:
+        """List what the params of tasks must look like, as workers have published it."""
+        return self._run(self._async.schemas())
+
     def cancel(self, *ids: str, by: str | None = None) -> Changes:
         """Stop jobs that have not ended. One alone that cannot be stopped is an error; of several it is counted."""
         return self._run(self._async.cancel(*ids, by=by))
@@ -344,3 +349,8 @@ class SyncTask(Twin[Task[P, R]], Generic[P, R]):
     def options(self, **options: Unpack[CallOptions]) -> SyncTask[P, R]:
         """Return a copy whose enqueues have these options."""
         return SyncTask(self._runtime, self._async.options(**options))
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of its params: an object that names the arguments. What cannot be described is anything."""
+        return self._async.schema

@@ -12,6 +12,7 @@ from dibs.domain.checks import check_defaults, check_name, check_tags
 from dibs.domain.errors import InvalidJob, InvalidRequest, Problem, WrongState
 from dibs.domain.newjob import EnqueueOptions, NewJob
 from dibs.domain.settings import DEFAULTS, Defaults
+from dibs.domain.signature import schema_of
 
 if TYPE_CHECKING:
     from dibs.app import App
@@ -100,6 +101,11 @@ class Task(Generic[P, R]):
         from dibs.sync import SyncTask
 
         return SyncTask(self._app().runtime, self)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of its params: an object that names the arguments. What cannot be described is anything."""
+        return schema_of(self.function, self._signature)
 
     def arguments(self, params: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Turn a job's params back into the arguments that the function is called with."""

@@ -49,6 +49,7 @@ PUBLIC = {
     "Retention",
     "Retry",
     "ScheduleInfo",
+    "SchemaInfo",
     "SchemaOutdated",
     "Snooze",
     "Status",

@@ -45,6 +45,8 @@ SCOPES = {
     "GET /api/documents": "work",
     "POST /api/documents": "work",
     "GET /api/schedules": "read",
+    "GET /api/schemas": "read",
+    "POST /api/schemas": "work",
     "POST /api/schedules": "produce",
     "POST /api/schedules/tick": "work",
     "POST /api/schedules/{name:path}/pause": "admin",
@@ -70,6 +72,7 @@ BODIES: dict[str, Any] = {
     "/api/dead/purge": {"ids": ["none"]},
     "/api/documents": {"name": "once/x"},
     "/api/schedules": {"schedules": []},
+    "/api/schemas": {"schemas": []},
     "/api/schedules/tick": {"names": ["none"]},
 }
 CLAIM = {"fence": 1, "lease_token": "x"}

@@ -45,6 +45,7 @@ async def what_is_scheduled_is_a_task() -> None:
     assert_type(await nightly(3), bool)
     assert_type(often(1), str)
     assert_type(await app.schedules(), list[dibs.ScheduleInfo])
+    assert_type(await app.schemas(), list[dibs.SchemaInfo])
     assert_type(app.sync.pause_schedule("nightly", by="me"), dibs.ScheduleInfo)
     assert_type(await app.run_schedule("nightly"), dibs.Job)
 

@@ -27,6 +27,7 @@ from dibs.broker.maintenance import Maintenance
 from dibs.broker.protocol import BEAT_EVERY, Ask, Changes, Ending
 from dibs.broker.roster import Roster, check_beat
 from dibs.broker.schedules import Schedules
+from dibs.broker.schemas import Schemas
 from dibs.domain import checks, transitions
 from dibs.domain.audit import Checker, Report
 from dibs.domain.errors import (
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from dibs.domain.newjob import NewJob
     from dibs.domain.retry import Duration
     from dibs.domain.schedule import Plan, ScheduleInfo, Ticked
+    from dibs.domain.schema import Offer, SchemaInfo
     from dibs.domain.settings import Config
     from dibs.domain.transitions import Write
     from dibs.store import Store
@@ -96,6 +98,7 @@ class LocalBroker:
         self._bulk = Bulk(store, self._write)
         self._roster = Roster(store)
         self._schedules = Schedules(store, clock, config, self._insert)
+        self._schemas = Schemas(store)
 
     async def _open(self) -> None:
         if not self._opened:
@@ -318,6 +321,17 @@ class LocalBroker:
     async def run_schedule(self, name: str) -> Job:
         await self._open()
         return await self._schedules.run(name)
+
+    # Schemas
+
+    async def publish_schemas(self, offers: Sequence[Offer], *, by: str | None = None) -> int:
+        check_actor(by)
+        await self._open()
+        return await self._schemas.publish(offers, by)
+
+    async def schemas(self) -> list[SchemaInfo]:
+        await self._open()
+        return await self._schemas.all()
 
     # Batches
 

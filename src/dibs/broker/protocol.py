@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dibs.domain.newjob import NewJob
     from dibs.domain.retry import Duration
     from dibs.domain.schedule import Plan, ScheduleInfo, Ticked
+    from dibs.domain.schema import Offer, SchemaInfo
     from dibs.store import Written
 
 
@@ -174,6 +175,14 @@ class Broker(Protocol):
 
     async def run_schedule(self, name: str) -> Job:
         """Enqueue the job of a schedule now, beside its ticks."""
+        ...
+
+    async def publish_schemas(self, offers: Sequence[Offer], *, by: str | None = None) -> int:
+        """Make known what the params of tasks must look like; say how many of it were not known. Twice is safe."""
+        ...
+
+    async def schemas(self) -> list[SchemaInfo]:
+        """List the schemas that params may fit, by task, and the newest of a task first."""
         ...
 
     async def seal(self, batch_id: str, on_end: NewJob) -> None:

@@ -24,6 +24,9 @@ def serve(
     log_requests: Annotated[
         bool, Parameter(help="Write each request to stderr, as a line of JSON.", negative=())
     ] = False,
+    no_check_params: Annotated[
+        bool, Parameter(help="Take params as they come, whatever workers have published of them.", negative=())
+    ] = False,
 ) -> int:
     """Serve the queue over HTTP, until SIGTERM or Ctrl-C.
 
@@ -45,6 +48,7 @@ def serve(
         number=processes,
         certificate=certificate_of(certfile, keyfile),
         log_requests=log_requests,
+        check_params=not no_check_params,
         terminal=sys.stdout.isatty(),
         say=_say,
     )

@@ -58,9 +58,9 @@ class _Place(Place):
             await self.app(scope, receive, send)
 
 
-def make(app: App, *, auth: bool, shared: Path | None = None) -> Api:
+def make(app: App, *, auth: bool, check_params: bool = True, shared: Path | None = None) -> Api:
     """Make the ASGI app; ``shared``: it is one of several processes, whose counts are in this folder."""
-    state = State(app, auth=auth, shared=shared)
+    state = State(app, auth=auth, check_params=check_params, shared=shared)
     described = document(ROUTES)
     state.openapi, state.docs = encoder.encode(described), docs(described)
     return Api(state)

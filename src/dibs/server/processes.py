@@ -47,6 +47,7 @@ class Post(NamedTuple):
     auth: bool
     certificate: Certificate | None
     log_requests: bool
+    check_params: bool
 
 
 class Seat(NamedTuple):

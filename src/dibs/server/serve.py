@@ -114,6 +114,7 @@ def run(
     number: int = 1,
     certificate: Certificate | None = None,
     log_requests: bool = False,
+    check_params: bool = True,
     terminal: bool = False,
     say: Callable[[str], None] = print,
 ) -> None:
@@ -127,10 +128,11 @@ def run(
         if number == 1:
             if log_requests:
                 write_requests()
-            asyncio.run(_run(app, listening, prepare, auth=auth, context=context, started=started))
+            api = make(app, auth=auth, check_params=check_params)
+            asyncio.run(_run(app, api, listening, prepare, context=context, started=started))
         else:
             asyncio.run(_closing(app, prepare()))
-            post = processes.Post(app.url, listening, auth, certificate, log_requests)
+            post = processes.Post(app.url, listening, auth, certificate, log_requests, check_params)
             processes.oversee(serve_one, post, number, app.runtime.clock, started=started)
     say("dibs has stopped")
 
@@ -165,17 +167,17 @@ async def _closing(app: App, work: Awaitable[None]) -> None:
 
 async def _run(
     app: App,
+    api: Api,
     listening: socket.socket,
     prepare: Callable[[], Awaitable[None]],
     *,
-    auth: bool,
     context: ssl.SSLContext | None,
     started: Callable[[], None],
 ) -> None:
     async def serve() -> None:
         await prepare()
         app.runtime.maintain()
-        await Server(make(app, auth=auth), started, context=context).run_on(listening)
+        await Server(api, started, context=context).run_on(listening)
 
     await _closing(app, serve())
 
@@ -190,7 +192,7 @@ def serve_one(post: processes.Post, seat: processes.Seat) -> None:
     async def serve() -> None:
         app.runtime.maintain()
         context = None if post.certificate is None else post.certificate.load()
-        api = make(app, auth=post.auth, shared=seat.folder)
+        api = make(app, auth=post.auth, check_params=post.check_params, shared=seat.folder)
         server = Server(api, seat.report, context=context)
         seat.when_left_alone(lambda: server.handle_exit(signal.SIGTERM, None))
         await server.run_on(post.listening)

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from dibs.server.auth import Keyring
+from dibs.server.checking import Checker
 from dibs.server.cursors import Cursors
 from dibs.server.feed import Feed
 from dibs.server.limits import Limits
@@ -25,10 +26,11 @@ class State:
     ``shared`` is the folder of what the processes of one server have in common: their counts.
     """
 
-    def __init__(self, app: App, *, auth: bool, shared: Path | None = None) -> None:
+    def __init__(self, app: App, *, auth: bool, check_params: bool = True, shared: Path | None = None) -> None:
         clock = app.runtime.clock
         self.app = app
         self.keyring = Keyring(app.runtime.broker, clock) if auth else None
+        self.checker = Checker(app.runtime.broker, clock) if check_params else None
         self.cursors = Cursors(app.runtime.broker, clock)
         self.feed = Feed(app.runtime.broker, clock)
         self.limits = Limits(clock, OwnWindows() if shared is None else SharedWindows(shared / LIMITS))

@@ -96,6 +96,10 @@ class _Whole(Task[[], Any]):
 
     keeps_time = True
 
+    @property
+    def schema(self) -> dict[str, Any]:
+        return {}
+
     def arguments(self, params: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:  # noqa: ARG002 - they go to stdin
         return (), {}
 

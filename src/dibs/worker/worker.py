@@ -31,6 +31,7 @@ from dibs.worker.ends import BatchEnds
 from dibs.worker.handling import Handlers
 from dibs.worker.pace import Pace, pause
 from dibs.worker.presence import Presence
+from dibs.worker.publishing import Publishing
 from dibs.worker.scheduling import Scheduling
 from dibs.worker.settling import Settlement, Settling, released
 from dibs.worker.shares import Shares, check_weights
@@ -120,6 +121,8 @@ class Worker:
         presence = Presence(self._runtime, self.worker_id, self._metadata())
         # Not until idle: there would be no telling when that is.
         scheduling = Scheduling(self._runtime, [] if until_idle else self.app.plans)
+        handled = [self.app.tasks[name] for name in self.tasks]
+        publishing = Publishing(self._runtime, self.worker_id, handled, once=until_idle)
         self._ends.by_itself = not until_idle
         try:
             await self._fetch_until_stopped(until_idle=until_idle)
@@ -129,6 +132,7 @@ class Worker:
             raise
         finally:
             await scheduling.leave()
+            await publishing.leave()
             await self._settling.close()
             await self._ends.leave()
             await presence.leave()

@@ -23,6 +23,7 @@ from dibs.domain.validate import encode
 from dibs.wire.asked import Claiming, ClaimingOne, Extending, NewTask, Retain, Retry, Settling, TaskFilter
 from dibs.wire.batches import Sealing
 from dibs.wire.schedules import NewSchedule, Publishing, without_id
+from dibs.wire.schemas import NewSchema, Offering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from dibs.domain.job import Draft, Extension, Filter
     from dibs.domain.newjob import NewJob
     from dibs.domain.schedule import Plan
+    from dibs.domain.schema import Offer
 
 _USUAL_QUEUE = Config.of().queue
 _ORDERS: dict[Order, dict[str, Any]] = {
@@ -65,6 +67,12 @@ def publishing(plans: Sequence[Plan], config: Config, clock: Clock) -> Publishin
             for plan in plans
         ]
     )
+
+
+def offering(offers: Sequence[Offer], by: str | None) -> Offering:
+    """Make what is sent of schemas."""
+    schemas: Any = [NewSchema(task_type=each.task, schema=Raw(each.schema_json)) for each in offers]  # type: ignore[arg-type]
+    return Offering(schemas=schemas, by=by)
 
 
 def sealing(batch_id: str, on_end: NewJob, config: Config, clock: Clock) -> Sealing:

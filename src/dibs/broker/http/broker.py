@@ -32,11 +32,13 @@ from dibs.domain.errors import InvalidRequest, NotFound, NothingPending, NotSupp
 from dibs.domain.job import Explanation, Extension, Outcome
 from dibs.domain.retry import SECOND
 from dibs.domain.schedule import Ticked
+from dibs.domain.schema import check_offers
 from dibs.domain.settings import MAX_BATCH, MAX_BATCH_BYTES
 from dibs.domain.validate import encode
 from dibs.store import Written
 from dibs.wire import answered, batches, read
 from dibs.wire import schedules as wire
+from dibs.wire import schemas as described
 from dibs.wire.asked import (
     MAX_LIST,
     Cancelling,
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from dibs.domain.newjob import NewJob
     from dibs.domain.retry import Duration
     from dibs.domain.schedule import Plan, ScheduleInfo
+    from dibs.domain.schema import Offer, SchemaInfo
     from dibs.domain.settings import Config
 
 POLL = 25.0
@@ -333,6 +336,17 @@ class HttpBroker:
     async def run_schedule(self, name: str) -> Job:
         check_schedule_names([name])
         return read.job_of((await self._post(f"/api/schedules/{quote(name)}/run", {}, answered.OneTask)).task)
+
+    # Schemas
+
+    async def publish_schemas(self, offers: Sequence[Offer], *, by: str | None = None) -> int:
+        check_actor(by)
+        check_offers(offers)
+        asked = asking.offering(offers, by)
+        return (await self._post("/api/schemas", asked, described.Offered, again=True)).written
+
+    async def schemas(self) -> list[SchemaInfo]:
+        return list(map(described.schema_info, (await self._get("/api/schemas", described.Schemas)).schemas))
 
     # Batches
 

@@ -14,6 +14,7 @@ from dibs.server.routes import (
     look,
     operate,
     schedules,
+    schemas,
     settle,
     workers,
 )
@@ -30,6 +31,7 @@ ROUTES: tuple[Route, ...] = (
     *look.ROUTES,
     *batches.ROUTES,
     *schedules.ROUTES,
+    *schemas.ROUTES,
     *documents.ROUTES,
     *events.ROUTES,
     *about.ROUTES,

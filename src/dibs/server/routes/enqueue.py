@@ -49,6 +49,8 @@ async def _enqueue(call: Call, asked: list[NewTask]) -> list[Task]:
     jobs = [new_job_of(task) for task in asked]
     if caller.queues is not None:
         caller.allow(job.queue or usual_queue(call, job.task) for job in jobs)
+    if call.state.checker is not None:
+        await call.state.checker.check(jobs)
     enqueued = await app.enqueue_many(jobs)
     return [task_of(_shown(caller, job), duplicate=True) for job in enqueued]
 

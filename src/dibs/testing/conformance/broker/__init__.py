@@ -27,6 +27,7 @@ from dibs.testing.conformance.broker.pause import PauseSuite
 from dibs.testing.conformance.broker.redrive import RedriveSuite
 from dibs.testing.conformance.broker.roster import RosterSuite
 from dibs.testing.conformance.broker.schedule import ScheduleSuite
+from dibs.testing.conformance.broker.schema import SchemaSuite
 from dibs.testing.conformance.broker.seeds import SeedSuite
 from dibs.testing.conformance.broker.settle import SettleSuite
 from dibs.testing.conformance.broker.wait import WaitSuite
@@ -56,6 +57,7 @@ class BrokerSuite(
     ExplainSuite,
     DocumentSuite,
     ScheduleSuite,
+    SchemaSuite,
     BatchSuite,
     WalkSuite,
     SeedSuite,
