@@ -6,14 +6,14 @@ import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from dibs.claim import set_current
 from dibs.domain.errors import Invalid
 from dibs.domain.retry import SECOND
 from dibs.domain.signals import Fail, Retry, Signal, Snooze
-from dibs.worker.settling import Exited, Settlement, TimedOut, completed, failed, released
+from dibs.task import is_async
+from dibs.worker.settling import Exited, Reported, Settlement, TimedOut, completed, failed, released
 from dibs.worker.threads import Raised, Threads
 
 if TYPE_CHECKING:
@@ -21,16 +21,20 @@ if TYPE_CHECKING:
 
     from dibs.claim import Claim
     from dibs.task import Task
+    from dibs.worker.processes import Processes
 
 logger = logging.getLogger("dibs")
 
 
 class Handlers:
-    """Knows how each task's function is called: on the loop, or in a thread."""
+    """Knows how each task's function is called: on the loop, in a thread, or in a process."""
 
-    def __init__(self, tasks: dict[str, Task[..., Any]], threads: Threads | None) -> None:
-        self._tasks = {name: (task, _is_async(task.function)) for name, task in tasks.items()}
+    def __init__(
+        self, tasks: dict[str, Task[..., Any]], threads: Threads | None, processes: Processes | None = None
+    ) -> None:
+        self._tasks = {name: (task, is_async(task.function)) for name, task in tasks.items()}
         self._threads = threads  # none: there is one thread only, and functions run on the loop
+        self._processes = processes  # none: what would run in a process runs as all others do
 
     async def handle(self, claim: Claim, settle: Callable[[Settlement], None]) -> None:
         """Run the handler of a claim to its end, and tell ``settle`` how the job ends, once. Raises nothing."""
@@ -38,7 +42,7 @@ class Handlers:
             logger.warning("job %r was taken over before it was started", claim.id)
             return
         set_current(claim)
-        task, is_async = self._tasks[claim.task]
+        task, on_loop = self._tasks[claim.task]
         try:
             args, kwargs = task.arguments(claim.params)
         except Invalid as error:
@@ -46,12 +50,16 @@ class Handlers:
             return
         timeout = None if task.keeps_time else claim.job.terms.timeout_us
         limit = None if timeout is None else timeout / SECOND
-        if is_async or self._threads is None:
-            settled = await self._on_loop(claim, partial(task.function, *args, **kwargs), limit)
+        function = partial(task.function, *args, **kwargs)
+        if task.process and self._processes is not None:
+            # It takes its params as they are, and binds them there; and its time counts from when it has its turn.
+            function, limit, on_loop = partial(self._processes.call, claim, limit), None, True
+        if on_loop or self._threads is None:
+            settled = await self._on_loop(claim, function, limit)
             if settled is not None:
                 settle(settled)
         else:
-            await self._in_thread(claim, partial(task.function, *args, **kwargs), limit, settle)
+            await self._in_thread(claim, function, limit, settle)
 
     async def _on_loop(self, claim: Claim, function: Callable[[], Any], limit: float | None) -> Settlement | None:
         claim.on_lost(_canceller())
@@ -96,10 +104,6 @@ class Handlers:
             settled = _complete(claim, result) if claim.untouched else await _ended(claim, None)
         if settled is not None:
             settle(settled)
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 async def _result(function: Callable[[], Any]) -> Any:
@@ -154,7 +158,7 @@ def _complete(claim: Claim, result: Any) -> Settlement:
 
 
 def _fail(claim: Claim, error: BaseException) -> Settlement:
-    if isinstance(error, Snooze | Retry):  # as it was meant
+    if isinstance(error, Snooze | Retry) or (isinstance(error, Reported) and error.meant):  # as it was meant
         logger.info("job %r of task %r: %s", claim.id, claim.task, error)
         return failed(claim, error)
     number, most = claim.attempt, claim.job.max_attempts

@@ -27,9 +27,11 @@ from dibs.domain import checks
 from dibs.domain.errors import DibsError, InvalidRequest, Problem, SchemaOutdated, WrongState
 from dibs.domain.settings import MAX_CLAIM
 from dibs.worker.ends import BatchEnds
+from dibs.worker.finding import refuse_while_importing
 from dibs.worker.handling import Handlers
 from dibs.worker.pace import Pace, pause
 from dibs.worker.presence import Presence
+from dibs.worker.processes import Processes, check_processes, usable_cpus
 from dibs.worker.scheduling import Scheduling
 from dibs.worker.settling import Settlement, Settling, released
 from dibs.worker.threads import Threads
@@ -53,8 +55,10 @@ class Worker:
     """Runs an app's tasks until it is told to stop.
 
     ``tasks`` are those of the app unless some are named, ``queues`` all. At most ``concurrency`` handlers run at once:
-    async ones on the loop, plain functions in threads. ``prefetch`` bounds the jobs that are claimed ahead
-    (as many as ``concurrency`` unless set; 0: none), ``grace`` is how long running handlers may go on after ``stop``.
+    async ones on the loop, plain functions in threads, and those of tasks with ``process=True`` in processes; of these
+    there are at most ``handler_processes`` (one for each CPU unless set). ``prefetch`` bounds the jobs that are claimed
+    ahead (as many as ``concurrency`` unless set; 0: none), ``grace`` is how long running handlers may go on after
+    ``stop``.
     """
 
     def __init__(
@@ -68,9 +72,20 @@ class Worker:
         prefetch: int | None = None,
         lease: Duration | None = None,
         grace: Duration = 30.0,
+        handler_processes: int | None = None,
     ) -> None:
         worker_id = default_worker_id() if worker_id is None else worker_id
-        _check(app, worker_id, queues, tasks, concurrency=concurrency, prefetch=prefetch, lease=lease, grace=grace)
+        _check(
+            app,
+            worker_id,
+            queues,
+            tasks,
+            concurrency=concurrency,
+            prefetch=prefetch,
+            lease=lease,
+            grace=grace,
+            handler_processes=handler_processes,
+        )
         self.app = app
         self.worker_id = worker_id
         self.concurrency = concurrency
@@ -83,7 +98,12 @@ class Worker:
         self._queue: deque[Claim] = deque()
         self._running: dict[asyncio.Task[None], Claim] = {}
         self._threads = Threads(app.runtime.clock) if app.runtime.clock.threads else None
-        self._handlers = Handlers(app.tasks, self._threads)
+        most = min(usable_cpus(), concurrency) if handler_processes is None else handler_processes
+        apart = [name for name in names if app.tasks[name].process] if app.runtime.clock.threads else []
+        self._processes = Processes.of(app, apart, most) if apart else None
+        # Where all handlers need a process, no more is claimed than there are: others may be idle.
+        self._places = min(concurrency, most) if len(apart) == len(names) else concurrency
+        self._handlers = Handlers(app.tasks, self._threads, self._processes)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room_made = asyncio.Event()
         self._settling = Settling(app.runtime, self._sent)
@@ -106,6 +126,7 @@ class Worker:
 
         Cancelling it stops it hard: handlers are cancelled, and what they had not ended is given back.
         """
+        refuse_while_importing()
         if self._ran:
             raise WrongState("this worker has run already", hint="Make another one.")
         self._ran = True
@@ -128,6 +149,8 @@ class Worker:
             await presence.leave()
             if self._threads is not None:
                 self._threads.close()
+            if self._processes is not None:
+                await self._processes.close()
             self._loop = None
 
     def stop(self) -> None:
@@ -236,7 +259,7 @@ class Worker:
         """Wait until there is room for a job; say for how many."""
         while True:
             self._room_made.clear()  # before looking: what is made while we look is not missed
-            room = self.concurrency - len(self._running) - len(self._queue) + self._pace.ahead()
+            room = self._places - len(self._running) - len(self._queue) + self._pace.ahead()
             # What has ended but was not settled yet is still held: a store that takes nothing in gets nothing more out.
             if room > 0 and len(self._settling) <= self.concurrency + self.prefetch:
                 return room
@@ -257,7 +280,7 @@ class Worker:
         if self._starting:
             return
         for _ in range(_AT_ONCE):
-            if not self._queue or len(self._running) >= self.concurrency:
+            if not self._queue or len(self._running) >= self._places:
                 return
             claim = self._queue.popleft()
             if claim.lost:
@@ -342,6 +365,7 @@ def _check(
     prefetch: int | None,
     lease: Duration | None,
     grace: Duration,
+    handler_processes: int | None,
 ) -> None:
     """Check all settings at once."""
     problems = checks.check_worker_id(worker_id)
@@ -360,5 +384,8 @@ def _check(
         problems.append(Problem("tasks", "must be a list of names"))
     else:
         problems += [Problem("tasks", f"the app has no task {name!r}") for name in tasks if name not in app.tasks]
+    if not problems:
+        apart = list(app.tasks if tasks is None else tasks) if app.runtime.clock.threads else []
+        problems += check_processes(app, apart, handler_processes, concurrency)
     if problems:
         raise InvalidRequest(problems)
