@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,7 +29,7 @@ from dibs.worker.guard import Guard, kill_group
 from dibs.worker.settling import Exited, Reported, TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from dibs.app import App
     from dibs.claim import Claim
@@ -77,6 +77,7 @@ class Processes:
         self._places = places
         self._hello = hello
         self._turns = asyncio.Semaphore(most)
+        self._waiting: set[asyncio.Task[Any]] = set()
         self._idle: list[Process] = []
         self._guard = Guard()
 
@@ -91,7 +92,7 @@ class Processes:
 
         Whatever ends it before that ends the process: it has come to its end when this returns.
         """
-        async with self._turns:
+        async with self._turn():
             process = self._take() or await Process.start(self._hello, self._guard)
             try:
                 return await process.call(Run(self._places[claim.task], claim.job), claim, limit)
@@ -100,6 +101,25 @@ class Processes:
                     self._idle.append(process)
                 else:
                     await process.close()
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101  # for the type checker
+        self._waiting.add(task)
+        try:
+            await self._turns.acquire()
+        finally:
+            self._waiting.discard(task)
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    def begin_nothing_more(self) -> None:
+        """Call off those that wait for a process."""
+        for task in self._waiting:
+            task.cancel()
 
     def _take(self) -> Process | None:
         while self._idle:

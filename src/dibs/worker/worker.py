@@ -319,6 +319,8 @@ class Worker:
     async def _finish(self) -> None:
         """Give back what was not started, and let the rest finish, for as long as that may take."""
         self._give_back_queue()
+        if self._processes is not None:
+            self._processes.begin_nothing_more()
         if not self._running:
             return
         logger.info("waiting up to %g s for what runs: %d", self.grace, len(self._running))
