@@ -65,7 +65,8 @@ class Task(Generic[P, R]):
         self.name = name
         self.function = function
         self.process = options.get("process", False)
-        self.defaults = {field: value for field, value in options.items() if field != "process"}
+        kept = {field: value for field, value in options.items() if field != "process"}
+        self.defaults = cast("TaskOptions", kept)  # those that jobs take on
         self._registry = registry
         self._call: CallOptions = call or {}
         self._signature = signature(function)
@@ -93,8 +94,7 @@ class Task(Generic[P, R]):
     def options(self, **options: Unpack[CallOptions]) -> Task[P, R]:
         """Return a copy whose enqueues have these options."""
         call = cast("CallOptions", _over(self._call, options))
-        defaults = cast("TaskOptions", {**self.defaults, "process": self.process})
-        return Task(self.function, self.name, defaults, self._registry, call)
+        return Task(self.function, self.name, {**self.defaults, "process": self.process}, self._registry, call)
 
     @property
     def sync(self) -> SyncTask[P, R]:

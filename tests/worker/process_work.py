@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -141,6 +142,12 @@ def leave_someone_behind() -> None:
     if os.fork() == 0:
         time.sleep(60)
     os._exit(4)
+
+
+def share_out(numbers: list[int]) -> list[int]:
+    """Have more processes; leaving the block sends them SIGTERM, and waits for them."""
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map(abs, numbers)
 
 
 nameless = lambda: None  # noqa: E731 - it is to be nameless

@@ -128,6 +128,13 @@ async def test_one_process_for_one_job_after_another(memory: App) -> None:
     assert not [child for child in children(os.getpid()) if child in ran]
 
 
+async def test_a_handler_may_have_processes_of_its_own(memory: App) -> None:
+    job = await task(memory, process_work.share_out, timeout=20, max_attempts=1).enqueue([-1, 2])
+    await work(memory)
+    after = await read(memory, job)
+    assert (after.result, after.error) == ([1, 2], None)
+
+
 async def test_a_process_that_dies_fails_its_own_job(sqlite: App) -> None:
     die, behind = task(sqlite, process_work.die), task(sqlite, process_work.leave_someone_behind)
     pid, slow = task(sqlite, process_work.pid), task(sqlite, process_work.sleep)

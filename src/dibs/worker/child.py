@@ -93,6 +93,7 @@ class Child:
         if not isinstance(hello, Hello):
             return
         signal.signal(signal.SIGTERM, self._terminated)
+        os.register_at_fork(after_in_child=self._forked)
         threading.Thread(target=self._listen, name="dibs-line", daemon=True).start()
         with suppress(Stopped):
             try:
@@ -159,6 +160,12 @@ class Child:
         if self._to_be_raised:
             self._to_be_raised = False
             raise Stopped
+
+    def _forked(self) -> None:
+        """Let go of the worker, in what a handler has forked: multiprocessing's pool ends its processes by SIGTERM."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._line.close()
 
     def _hear(self) -> Hello | Run | Told | Stop | None:
         try:

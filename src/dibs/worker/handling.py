@@ -166,6 +166,6 @@ def _fail(claim: Claim, error: BaseException) -> Settlement:
     logger.warning(
         "job %r of task %r failed, attempt %d of %d, %s: %r",
         *(claim.id, claim.task, number, most, "for good" if last else "to be tried again", error),
-        exc_info=None if isinstance(error, Signal | Exited) else error,
+        exc_info=None if isinstance(error, Signal | Exited | TimedOut) else error,
     )
     return failed(claim, error)

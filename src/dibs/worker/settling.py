@@ -57,7 +57,7 @@ class Reported(Exited):
 
     def __repr__(self) -> str:
         """Show it as in a log of the other process."""
-        return self.error.traceback or f"{self.error.kind}: {self.error.message}"
+        return (self.error.traceback or f"{self.error.kind}: {self.error.message}").rstrip()
 
 
 class Settlement(NamedTuple):
