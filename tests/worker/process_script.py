@@ -3,7 +3,7 @@
 import os
 
 import dibs
-from tests.worker.process_work import hold_everything, tell
+from tests.worker.process_work import hold_everything, sleep, tell
 
 app = dibs.App(os.environ["DIBS_STORE"], reap_every=0.2)
 
@@ -15,14 +15,18 @@ def hold(file: str, seconds: float) -> str:
     return __name__
 
 
+@app.task(process=True)
+def wait(file: str, seconds: float) -> None:
+    sleep(file, seconds)
+
+
 @app.task
 def after() -> None: ...
 
 
-def main() -> None:
-    tell(os.environ["TEST_PIDS"])
-    dibs.Worker(app, tasks=["hold"], lease=1.0, handler_processes=2).main(until_idle=bool(os.environ.get("UNTIL_IDLE")))
-
+# As it is imported once more: made, but not run.
+worker = dibs.Worker(app, tasks=["hold", "wait"], lease=1.0, handler_processes=2)
 
 if __name__ == "__main__" or not os.environ.get("GUARDED"):
-    main()
+    tell(os.environ["TEST_PIDS"])
+    worker.main(until_idle=bool(os.environ.get("UNTIL_IDLE")))

@@ -323,16 +323,20 @@ async def test_sigterm_for_all_of_a_service_lets_handlers_finish(script: Script,
     assert (await script.app.counts()).pending == 1, "the handler has enqueued something on its own"
 
 
-async def test_nothing_outlives_a_worker_that_is_killed(script: Script, pids: Path) -> None:
-    """Not even one that hears nothing: it lets no other thread run."""
+@pytest.mark.parametrize("noticed_by", ["guard", "line"])
+async def test_nothing_outlives_a_worker_that_is_killed(script: Script, pids: Path, noticed_by: str) -> None:
+    """Not even a handler that lets no other thread run, and so cannot hear that the line has ended."""
+    name = "hold" if noticed_by == "guard" else "wait"
     for _ in range(2):
-        await script.app.enqueue("hold", {"file": str(pids), "seconds": 60}, retry=Backoff(0, 0))
+        await script.app.enqueue(name, {"file": str(pids), "seconds": 60}, retry=Backoff(0, 0))
     worker = await script.start(GUARDED="yes")
     handlers = await told(pids, 2)
-    started = set(children(worker))
-    assert started > set(handlers), "and the guard"
+    [guard] = set(children(worker)) - set(handlers)
+    if noticed_by == "line":
+        os.kill(guard, signal.SIGKILL)
+        await until(lambda: gone(guard))
     os.kill(worker, signal.SIGKILL)
-    await until(lambda: gone(*started))
+    await until(lambda: gone(*handlers, guard))
     claim = await script.app.claim("next", wait=10)
     assert claim is not None
     assert (claim.fence, claim.attempt) == (2, 2)

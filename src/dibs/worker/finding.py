@@ -61,7 +61,7 @@ def where_is(task: Task[..., Any]) -> Where:
         raise LookupError("it has no name of its own")
     if "<locals>" in name:
         raise LookupError(f"it is defined inside of {name.partition('.<locals>')[0]}()")
-    if module == MAIN and _script() is None:
+    if module in {MAIN, AS_MAIN} and _script() is None:
         raise LookupError("it is not in a file that could be imported")
     where = Where(module, name)
     try:
@@ -78,8 +78,9 @@ def imports_of(app: App) -> Imports:
     homes = {getattr(task.function, "__module__", None) for task in app.tasks.values()}
     # In the order in which their import began: what depends on the order goes well there if it did here.
     seen = [name for name, module in list(sys.modules.items()) if name in homes or _shows(module, app)]
+    script = _script() if MAIN in seen or AS_MAIN in seen else None
     modules = [name for name in seen if name != MAIN and getattr(sys.modules[name], "__spec__", None) is not None]
-    return Imports(modules, _script() if MAIN in seen else None, sys.argv)
+    return Imports(modules, script, sys.argv)
 
 
 def _shows(module: object, app: App) -> bool:
@@ -110,6 +111,11 @@ def _nothing_else() -> Iterator[None]:
         yield
     finally:
         _importing = False
+
+
+def importing() -> bool:
+    """Say whether this process is only about to know what its worker knows: what is made now is not for use here."""
+    return _importing
 
 
 def refuse_while_importing() -> None:

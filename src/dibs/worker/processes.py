@@ -57,15 +57,15 @@ def usable_cpus() -> int:
 
 
 def check_processes(app: App, tasks: Sequence[str], most: int | None, concurrency: int) -> list[Problem]:
-    """Check how many processes there shall be, and that they find the functions of those tasks that run in one."""
+    """Check how many processes there shall be, and that they find the functions of the tasks that run in them."""
     problems = [] if most is None else check_integer("handler_processes", most, 1, concurrency)
     if problems and isinstance(most, int) and most > concurrency:
         problems = [Problem("handler_processes", f"no more than {concurrency} handlers run at once; see concurrency")]
-    for task in (app.tasks[name] for name in tasks if app.tasks[name].process):
+    for name in tasks:
         try:
-            where_is(task)
+            where_is(app.tasks[name])
         except LookupError as error:
-            what = f"{task.name!r} has process=True and cannot be found by another process: {error.args[0]}"
+            what = f"{name!r} has process=True and cannot be found by another process: {error.args[0]}"
             problems.append(Problem("tasks", f"{what}; define it at the top of a module"))
     return problems
 
@@ -124,9 +124,8 @@ class Processes:
     def _take(self) -> Process | None:
         while self._idle:
             process = self._idle.pop()
-            if process.fit:
+            if process.fit:  # else it has died, and sees to the rest itself
                 return process
-            process.drop()
         return None
 
     async def close(self) -> None:
@@ -150,9 +149,9 @@ class Process(Leader):
     ) -> None:
         super().__init__(process, guard)
         self._reader, self._writer = reader, writer
-        self._stopped = False
+        self._stopped = self._dropped = False
         loop = asyncio.get_running_loop()
-        self._exit.add_done_callback(lambda _: loop.call_later(LINGER, writer.close))
+        self._exit.add_done_callback(lambda _: loop.call_later(LINGER, self.drop))
 
     @classmethod
     async def start(cls, hello: Hello, guard: Guard) -> Process:
@@ -200,24 +199,22 @@ class Process(Leader):
         try:
             async with scope:
                 self._send(run)
-                return await self._outcome(claim)
-        except TimeoutError:
+                said = await self._outcome(claim)
+        except (Exception, asyncio.CancelledError):
+            # Whatever it says after that says nothing about its work, nor about the next one's.
             await self.end()
             if scope.expired():
                 raise TimedOut(limit) from None
             raise
-        except asyncio.CancelledError:
-            # Lost, or told to stop. Whatever it says after that says nothing about its work.
-            await self.end()
-            raise
+        if isinstance(said, Raised):
+            raise _reported(said)
+        return msgspec.json.decode(said.result)
 
-    async def _outcome(self, claim: Claim) -> Any:
+    async def _outcome(self, claim: Claim) -> Done | Raised:
         while True:
             said = await self._hear()
-            if isinstance(said, Done):
-                return msgspec.json.decode(said.result)
-            if isinstance(said, Raised):
-                raise _reported(said)
+            if isinstance(said, Done | Raised):
+                return said
             if isinstance(said, Tell):
                 self._send(await _told(claim, said))
 
@@ -253,10 +250,12 @@ class Process(Leader):
             await self._writer.wait_closed()
 
     def drop(self) -> None:
-        """Have nothing left of it, nor of what it has started."""
-        kill_group(self._process.pid)
-        self._guard.forget(self._process.pid)
-        self._writer.close()
+        """Have nothing left of it, nor of what it has started; once, since its number may soon be another's."""
+        if not self._dropped:
+            self._dropped = True
+            kill_group(self._process.pid)
+            self._guard.forget(self._process.pid)
+            self._writer.close()
 
 
 async def _told(claim: Claim, said: Tell) -> Told:

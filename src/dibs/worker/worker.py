@@ -27,7 +27,7 @@ from dibs.domain import checks
 from dibs.domain.errors import DibsError, InvalidRequest, Problem, SchemaOutdated, WrongState
 from dibs.domain.settings import MAX_CLAIM
 from dibs.worker.ends import BatchEnds
-from dibs.worker.finding import refuse_while_importing
+from dibs.worker.finding import importing, refuse_while_importing
 from dibs.worker.handling import Handlers
 from dibs.worker.pace import Pace, pause
 from dibs.worker.presence import Presence
@@ -99,7 +99,7 @@ class Worker:
         self._running: dict[asyncio.Task[None], Claim] = {}
         self._threads = Threads(app.runtime.clock) if app.runtime.clock.threads else None
         most = min(usable_cpus(), concurrency) if handler_processes is None else handler_processes
-        apart = [name for name in names if app.tasks[name].process] if app.runtime.clock.threads else []
+        apart = _apart(app, names)
         self._processes = Processes.of(app, apart, most) if apart else None
         # Where all handlers need a process, no more is claimed than there are: others may be idle.
         self._places = min(concurrency, most) if len(apart) == len(names) else concurrency
@@ -357,6 +357,13 @@ class Worker:
         }
 
 
+def _apart(app: App, tasks: Sequence[str]) -> list[str]:
+    """List those that run in processes; none where there are no threads either, or nothing will run at all."""
+    if importing() or not app.runtime.clock.threads:
+        return []
+    return [name for name in tasks if app.tasks[name].process]
+
+
 def _check(
     app: App,
     worker_id: str,
@@ -387,7 +394,7 @@ def _check(
     else:
         problems += [Problem("tasks", f"the app has no task {name!r}") for name in tasks if name not in app.tasks]
     if not problems:
-        apart = list(app.tasks if tasks is None else tasks) if app.runtime.clock.threads else []
+        apart = _apart(app, list(app.tasks if tasks is None else tasks))
         problems += check_processes(app, apart, handler_processes, concurrency)
     if problems:
         raise InvalidRequest(problems)
