@@ -128,11 +128,11 @@ async def test_one_process_for_one_job_after_another(memory: App) -> None:
     assert not [child for child in children(os.getpid()) if child in ran]
 
 
-async def test_a_handler_may_have_processes_of_its_own(memory: App) -> None:
-    job = await task(memory, process_work.share_out, timeout=20, max_attempts=1).enqueue([-1, 2])
+async def test_what_a_handler_forks_ends_when_it_is_told_to(memory: App) -> None:
+    job = await task(memory, process_work.fork, timeout=10, max_attempts=1).enqueue()
     await work(memory)
     after = await read(memory, job)
-    assert (after.result, after.error) == ([1, 2], None)
+    assert (after.result, after.error) == (-signal.SIGTERM, None)
 
 
 async def test_a_process_that_dies_fails_its_own_job(sqlite: App) -> None:
@@ -218,17 +218,18 @@ async def test_a_lost_claim_ends_the_process(sqlite: App, pids: Path, caplog: py
     assert (after.status, after.result) == (Status.CANCELLED, None)
 
 
-async def test_after_the_grace_time_it_is_killed_and_given_back(memory: App, pids: Path) -> None:
+async def test_what_waits_is_given_back_at_once_and_what_runs_when_it_was_killed(memory: App, pids: Path) -> None:
     slow = task(memory, process_work.sleep)
     running, waiting = await slow.enqueue(str(pids), 60), await slow.enqueue(str(pids), 60)
     task(memory, process_work.pid, "other", process=False)  # so that more is begun than there are processes
-    worker = Worker(memory, grace=1.0, handler_processes=1)
+    worker = Worker(memory, grace=60, handler_processes=1)
     run = asyncio.create_task(worker.run())
     [started] = await told(pids)
     await until_counts(memory, lambda counts: counts.claimed == 2)
     worker.stop()
     await until_counts(memory, lambda counts: counts.claimed == 1)
-    assert not run.done(), "what had not begun is given back at once"
+    assert not run.done()
+    worker.stop()
     await asyncio.wait_for(run, 20)
 
     assert gone(started)
@@ -240,13 +241,12 @@ async def test_after_the_grace_time_it_is_killed_and_given_back(memory: App, pid
     assert len(numbers(pids)) == 1
 
 
-async def test_stopped_while_a_process_starts(memory: App) -> None:
+async def test_the_grace_time_ends_while_a_process_starts(memory: App) -> None:
     job = await task(memory, process_work.pid).enqueue()
     before = set(children(os.getpid()))
-    worker = Worker(memory)
+    worker = Worker(memory, grace=0)
     run = asyncio.create_task(worker.run())
     await until(lambda: set(children(os.getpid())) - before)
-    worker.stop()
     worker.stop()
     await asyncio.wait_for(run, 20)
 

@@ -76,7 +76,6 @@ class Child:
     def __init__(self, line: socket.socket) -> None:
         self.runtime = Runtime("memory://", Clock(), Config.of())  # for its clock and its portal; nothing is stored
         self._line = line
-        self._file = line.makefile("rb")
         self._sending = threading.Lock()
         self._runs: SimpleQueue[Run | None] = SimpleQueue()
         self._main = threading.main_thread().ident
@@ -93,7 +92,7 @@ class Child:
         if not isinstance(hello, Hello):
             return
         signal.signal(signal.SIGTERM, self._terminated)
-        os.register_at_fork(after_in_child=self._forked)
+        _let_go_in_forks(self._line)
         threading.Thread(target=self._listen, name="dibs-line", daemon=True).start()
         with suppress(Stopped):
             try:
@@ -161,20 +160,20 @@ class Child:
             self._to_be_raised = False
             raise Stopped
 
-    def _forked(self) -> None:
-        """Let go of the worker, in what a handler has forked: multiprocessing's pool ends its processes by SIGTERM."""
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        self._line.close()
-
     def _hear(self) -> Hello | Run | Told | Stop | None:
         try:
-            head = self._file.read(frames.HEAD)
-            if len(head) < frames.HEAD:
-                return None
-            return frames.from_worker(self._file.read(frames.size(head)))
-        except OSError:
+            return frames.from_worker(self._read(frames.size(self._read(frames.HEAD))))
+        except (EOFError, OSError):
             return None
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            piece = self._line.recv(size - len(data))
+            if not piece:
+                raise EOFError
+            data += piece
+        return bytes(data)
 
     # What it says
 
@@ -193,6 +192,29 @@ class Child:
             return await future
         finally:
             self._asked.pop(number, None)
+
+
+def _let_go_in_forks(line: socket.socket) -> None:
+    """See that what a handler forks has nothing to do with the worker, and heeds signals: multiprocessing's way to end.
+
+    Race: SIGTERM just after the fork would be ignored as it is here. So it has to wait until that has changed.
+    """
+    ours = {signal.SIGTERM, signal.SIGINT}
+    before = threading.local()
+
+    def hold() -> None:
+        before.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ours)
+
+    def go_on() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before.mask)
+
+    def let_go() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        line.close()
+        go_on()
+
+    os.register_at_fork(before=hold, after_in_parent=go_on, after_in_child=let_go)
 
 
 def _answer(future: asyncio.Future[Told], told: Told) -> None:

@@ -149,7 +149,7 @@ class Process(Leader):
     ) -> None:
         super().__init__(process, guard)
         self._reader, self._writer = reader, writer
-        self._stopped = self._dropped = False
+        self._dropped = False
         loop = asyncio.get_running_loop()
         self._exit.add_done_callback(lambda _: loop.call_later(LINGER, self.drop))
 
@@ -191,7 +191,7 @@ class Process(Leader):
     @property
     def fit(self) -> bool:
         """Whether it can take a job."""
-        return not self._stopped and not self._exit.done() and not self._reader.at_eof()
+        return not self._exit.done() and not self._reader.at_eof()
 
     async def call(self, run: Run, claim: Claim, limit: float | None) -> Any:
         """Have a job done. If that takes too long, or is called off, it is made to end."""
@@ -223,7 +223,6 @@ class Process(Leader):
             length = frames.size(await self._reader.readexactly(frames.HEAD))
             return frames.from_process(await self._reader.readexactly(length))
         except (asyncio.IncompleteReadError, ConnectionError):
-            self._stopped = True
             await asyncio.wait([self._exit], timeout=PATIENCE)
             kill_group(self._process.pid)  # it has closed the line, and lives on
             raise _died(await self.ended()) from None
@@ -235,13 +234,11 @@ class Process(Leader):
 
     async def end(self) -> None:
         """Tell it to stop, and make it end if it does not."""
-        self._stopped = True
         self._send(Stop())
         await self.stop(PATIENCE)
 
     async def close(self) -> None:
         """Let it end by itself, make it end if it does not, and let go of it."""
-        self._stopped = True
         self._writer.close()
         await asyncio.wait([self._exit], timeout=PATIENCE)
         self.drop()
