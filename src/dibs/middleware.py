@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from inspect import iscoroutinefunction, signature
+from inspect import signature
 from typing import Any, TypeAlias
 
 from dibs.claim import Claim
 from dibs.domain.errors import InvalidRequest, Problem, WrongState
+from dibs.task import is_async
 
 Call: TypeAlias = Callable[[], Awaitable[Any]]
 """What a middleware awaits, once, to run the handler and whatever middleware is between them."""
 Middleware: TypeAlias = Callable[[Claim, Call], Awaitable[Any]]
 """``async def name(claim, call)``: what it returns is the job's result, what it raises is how the job ends."""
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Say whether calling it gives something to await."""
-    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def check_middleware(function: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from dibs.domain.checks import check_defaults, check_name, check_tags
@@ -32,6 +32,7 @@ class TaskOptions(Defaults, total=False):
     queue: str
     unique: bool
     tags: Sequence[str]
+    process: bool  # not the jobs' business, but the worker's: whether the function is called in a process of its own
 
 
 class ScheduleOptions(TypedDict, total=False):
@@ -64,7 +65,9 @@ class Task(Generic[P, R]):
     ) -> None:
         self.name = name
         self.function = function
-        self.defaults = options
+        self.process = options.get("process", False)
+        kept = {field: value for field, value in options.items() if field != "process"}
+        self.defaults = cast("TaskOptions", kept)  # those that jobs take on
         self._registry = registry
         self._call: CallOptions = call or {}
         self._signature = signature(function)
@@ -93,7 +96,7 @@ class Task(Generic[P, R]):
     def options(self, **options: Unpack[CallOptions]) -> Task[P, R]:
         """Return a copy whose enqueues have these options."""
         call = cast("CallOptions", _over(self._call, options))
-        return Task(self.function, self.name, self.defaults, self._registry, call)
+        return Task(self.function, self.name, {**self.defaults, "process": self.process}, self._registry, call)
 
     @property
     def sync(self) -> SyncTask[P, R]:
@@ -231,6 +234,7 @@ def check_task(function: Callable[..., Any], name: str | None, options: Mapping[
     if "queue" in options:
         problems += check_name("queue", options["queue"])
     problems += check_tags(options.get("tags", ()))
+    problems += _check_process(function, options.get("process", False))
     problems += [
         Problem(parameter.name, "cannot be bound by name: take a list instead of *" + parameter.name)
         for parameter in _signature(function).parameters.values()
@@ -239,6 +243,19 @@ def check_task(function: Callable[..., Any], name: str | None, options: Mapping[
     if problems:
         raise InvalidRequest(problems)
     return name
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Say whether calling it gives a coroutine."""
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _check_process(function: Callable[..., Any], process: Any) -> list[Problem]:
+    if not isinstance(process, bool):
+        return [Problem("process", "must be true or false")]
+    if process and is_async(function):
+        return [Problem("process", "is for plain functions; write def instead of async def, or leave it out")]
+    return []
 
 
 def new_job(task: str, params: Any, options: Mapping[str, Any], defaults: Mapping[str, Any]) -> NewJob:

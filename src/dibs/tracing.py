@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from dibs.domain.errors import InvalidRequest, Problem
-from dibs.middleware import is_async
+from dibs.task import is_async
 
 if TYPE_CHECKING:
     from dibs.domain.newjob import NewJob

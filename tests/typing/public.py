@@ -25,6 +25,11 @@ def resize(path: str, width: int) -> str:
     return path * width
 
 
+@app.task(process=True, timeout=60)
+def compute(below: int) -> int:
+    return below
+
+
 @tasks.task(name="elsewhere")
 def elsewhere() -> None: ...
 
@@ -95,6 +100,11 @@ async def middleware_stays_what_it_is(claim: dibs.Claim, call: dibs.Call) -> Non
 
 async def tasks_are_typed_by_their_signature() -> None:
     assert_type(await send.enqueue("a", "b", copies=2), dibs.Job)
+    assert_type(compute(3), int)
+    assert_type(await compute.enqueue(3), dibs.Job)
+    dibs.Worker(app, handler_processes=2)
+    dibs.Worker(app, handler_processes="2")  # type: ignore[arg-type]
+    app.task(process="yes")  # type: ignore[call-overload]
     assert_type(await send.options(delay=60, idempotency_key="k", connection=None).enqueue("a"), dibs.Job)
     assert_type(send.sync.enqueue("a", subject="b"), dibs.Job)
     assert_type(send.sync.options(priority="high").enqueue("a"), dibs.Job)

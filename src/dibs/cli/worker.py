@@ -32,6 +32,9 @@ def worker(
     prefetch: Annotated[int | None, Parameter(help="How many jobs may be claimed ahead, at the most.")] = None,
     lease: Annotated[float | None, Parameter(help="Seconds; else each job's own.")] = None,
     grace: Annotated[float, Parameter(help="Seconds that running handlers may go on after SIGTERM.")] = 30.0,
+    handler_processes: Annotated[
+        int | None, Parameter(help="How many processes there are for tasks with process=True; else one for each CPU.")
+    ] = None,
     worker_id: Annotated[str | None, Parameter(help="Its name; else made of the host and the process.")] = None,
     verbose: Annotated[bool, Parameter(help="Log every job.", negative=())] = False,
     until_idle: Annotated[bool, Parameter(help="End when there is nothing left to do.", negative=())] = False,
@@ -54,6 +57,7 @@ def worker(
         prefetch=prefetch,
         lease=lease,
         grace=grace,
+        handler_processes=handler_processes,
     )
     tasks, queues = ", ".join(made.tasks), ", ".join(queue) if queue else "all queues"
     where = place_of(found) or repr(found)

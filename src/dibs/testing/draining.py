@@ -33,7 +33,7 @@ async def drain(app: App, *, queues: Sequence[str] | None = None, later: bool = 
     """
     if later and not isinstance(app.runtime.clock, FakeClock):
         raise NotSupported("drain(later=True) moves the clock, and this one is real", hint="Do it within use(app).")
-    handlers, runs, times = Handlers(app.tasks, None, app.layers), list[Job](), Counter[str]()
+    handlers, runs, times = Handlers(app.tasks, None, layers=app.layers), list[Job](), Counter[str]()
     names = sorted(app.tasks)
     while names:
         claim = await _claim(app, queues, names)

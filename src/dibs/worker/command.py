@@ -17,7 +17,7 @@ from dibs.domain.retry import SECOND
 from dibs.domain.signals import Fail
 from dibs.domain.validate import encode
 from dibs.task import Task, Tasks
-from dibs.worker.group import Group
+from dibs.worker.group import Group, exit_code
 from dibs.worker.guard import Guard
 from dibs.worker.settling import Exited, TimedOut
 
@@ -138,18 +138,11 @@ def _judge(status: int, out: Head, err: Tail) -> Json:
         if out.over:
             raise Fail(f"it printed more than the {out.most} bytes that a result may have", code="too_large")
         return result(bytes(out.data))
-    code = str(status) if status > 0 else _name(-status)
+    code = exit_code(status)
     what = f"exit status {code}" if status > 0 else f"killed by {code}"
     said = err.text().strip()
     message = f"{what}: {said.splitlines()[-1]}" if said else what
     raise Exited(Error(message, "exit", code, said or None), retryable=status != NO_RETRY)
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # one of those that have no name
-        return f"signal {number}"
 
 
 def result(printed: bytes) -> Json:

@@ -1,4 +1,4 @@
-"""One run of a command: a process group of its own, fed and read without ever waiting for it."""
+"""Processes that lead a group of their own; and one run of a command, fed and read without ever waiting for it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,41 @@ LINGER = 1.0
 """Seconds that are waited for the end of the output, once the command has ended: others may hold the pipes open."""
 
 
-class Group:
-    """A command that runs in a session of its own: no terminal stops it, and a signal reaches all that it started."""
+class Leader:
+    """A process that leads a session of its own: no terminal stops it, and a signal reaches all that it started."""
 
-    def __init__(self, process: asyncio.subprocess.Process, guard: Guard, pipes: Sequence[Inlet | Outlet]) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, guard: Guard) -> None:
         self._process = process
         self._guard = guard
-        self._pipes = pipes
         self._exit = asyncio.ensure_future(process.wait())
+
+    def send(self, number: signal.Signals) -> None:
+        """Send all of it a signal."""
+        if not self._exit.done():
+            kill_group(self._process.pid, number)
+
+    async def ended(self) -> int:
+        """Wait until it has ended; give its exit status, below zero if a signal ended it."""
+        await asyncio.wait([self._exit])
+        return self._exit.result()
+
+    async def stop(self, patience: float) -> None:
+        """Ask it to end, and make it end if it does not."""
+        self.send(signal.SIGTERM)
+        with suppress(asyncio.CancelledError):  # asked to be quicker
+            await asyncio.wait([self._exit], timeout=patience)
+        kill_group(self._process.pid)
+        while not self._exit.done():
+            with suppress(asyncio.CancelledError):  # it is ending, and is not left behind
+                await asyncio.wait([self._exit])
+
+
+class Group(Leader):
+    """One run of a command, which is fed and read."""
+
+    def __init__(self, process: asyncio.subprocess.Process, guard: Guard, pipes: Sequence[Inlet | Outlet]) -> None:
+        super().__init__(process, guard)
+        self._pipes = pipes
 
     @classmethod
     async def start(
@@ -64,31 +91,11 @@ class Group:
             _close(theirs)
         return cls(process, guard, [Inlet(our_in, b"\n" + feed), Outlet(our_out, out), Outlet(our_err, err)])
 
-    def send(self, number: signal.Signals) -> None:
-        """Send all of it a signal."""
-        if not self._exit.done():
-            kill_group(self._process.pid, number)
-
     def pass_on(self, number: signal.Signals) -> None:
         """Send the command a signal, and it alone: those that it has started may know no other answer than to die."""
         if not self._exit.done():
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
-
-    async def ended(self) -> int:
-        """Wait until the command has ended; give its exit status, below zero if a signal ended it."""
-        await asyncio.wait([self._exit])
-        return self._exit.result()
-
-    async def stop(self, patience: float) -> None:
-        """Ask it to end, and make it end if it does not."""
-        self.send(signal.SIGTERM)
-        with suppress(asyncio.CancelledError):  # asked to be quicker
-            await asyncio.wait([self._exit], timeout=patience)
-        kill_group(self._process.pid)
-        while not self._exit.done():
-            with suppress(asyncio.CancelledError):  # it is ending, and is not left behind
-                await asyncio.wait([self._exit])
 
     async def close(self) -> None:
         """Kill whatever the command has left behind, and read the end of what it printed."""
@@ -159,6 +166,16 @@ class Outlet:
             self._loop.remove_reader(file)
             os.close(file)
             self.ended.set_result(None)
+
+
+def exit_code(status: int) -> str:
+    """Name an exit status, or the signal that ended a process."""
+    if status >= 0:
+        return str(status)
+    try:
+        return signal.Signals(-status).name
+    except ValueError:  # one of those that have no name
+        return f"signal {-status}"
 
 
 def _close(files: Sequence[int]) -> None:

@@ -12,28 +12,35 @@ from dibs.claim import set_current
 from dibs.domain.errors import Invalid
 from dibs.domain.retry import SECOND
 from dibs.domain.signals import Fail, Retry, Signal, Snooze
-from dibs.middleware import is_async, wrap
-from dibs.worker.settling import Exited, Settlement, TimedOut, completed, failed, released
+from dibs.middleware import wrap
+from dibs.task import is_async
+from dibs.worker.settling import Exited, Reported, Settlement, TimedOut, completed, failed, released
 from dibs.worker.threads import Raised, Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from dibs.claim import Claim
     from dibs.middleware import Middleware
     from dibs.task import Task
+    from dibs.worker.processes import Processes
 
 logger = logging.getLogger("dibs")
 
 
 class Handlers:
-    """Knows how each task's function is called: on the loop, or in a thread; and within which middleware."""
+    """Knows how each task's function is called: on the loop, in a thread or in a process; and in which middleware."""
 
     def __init__(
-        self, tasks: dict[str, Task[..., Any]], threads: Threads | None, layers: Sequence[Middleware] = ()
+        self,
+        tasks: dict[str, Task[..., Any]],
+        threads: Threads | None,
+        processes: Processes | None = None,
+        layers: Sequence[Middleware] = (),
     ) -> None:
         self._tasks = {name: (task, is_async(task.function)) for name, task in tasks.items()}
         self._threads = threads  # none: there is one thread only, and functions run on the loop
+        self._processes = processes  # none: what would run in a process runs as all others do
         self._layers = tuple(layers)
 
     async def handle(self, claim: Claim, settle: Callable[[Settlement], None]) -> None:
@@ -45,11 +52,15 @@ class Handlers:
         task, on_loop = self._tasks[claim.task]
         timeout = None if task.keeps_time else claim.job.terms.timeout_us
         limit = None if timeout is None else timeout / SECOND
+        bind = partial(_call_of, task, claim)
+        if task.process and self._processes is not None:
+            # Its time counts from when it has its turn.
+            bind, limit, on_loop = partial(_call_apart, self._processes, task, claim, limit), None, True
         if self._layers:
-            await self._in_layers(claim, task, limit, settle, threads=None if on_loop else self._threads)
+            await self._in_layers(claim, bind, limit, settle, threads=None if on_loop else self._threads)
             return
         try:
-            function = _call_of(task, claim)
+            function = bind()
         except Fail as error:
             settle(_fail(claim, error))
             return
@@ -64,7 +75,7 @@ class Handlers:
     async def _in_layers(
         self,
         claim: Claim,
-        task: Task[..., Any],
+        bind: Callable[[], Callable[[], Any]],
         limit: float | None,
         settle: Callable[[Settlement], None],
         *,
@@ -79,7 +90,7 @@ class Handlers:
 
         async def innermost() -> Any:
             nonlocal thread
-            function = _call_of(task, claim)  # here, so that middleware hears of params that do not fit
+            function = bind()  # here, so that middleware hears of params that do not fit
             if threads is None:
                 return await _result(function)
             thread = threads.call(function)
@@ -155,6 +166,14 @@ def _call_of(task: Task[..., Any], claim: Claim) -> Callable[[], Any]:
     return partial(task.function, *args, **kwargs)
 
 
+def _call_apart(
+    processes: Processes, task: Task[..., Any], claim: Claim, limit: float | None
+) -> Callable[[], Awaitable[Any]]:
+    """Make a call in a process, which is sent the params as they are and binds them there; here they are only tried."""
+    _call_of(task, claim)
+    return partial(processes.call, claim, limit)
+
+
 async def _result(function: Callable[[], Any]) -> Any:
     result = function()
     return await result if hasattr(result, "__await__") else result
@@ -207,7 +226,7 @@ def _complete(claim: Claim, result: Any) -> Settlement:
 
 
 def _fail(claim: Claim, error: BaseException) -> Settlement:
-    if isinstance(error, Snooze | Retry):  # as it was meant
+    if isinstance(error, Snooze | Retry) or (isinstance(error, Reported) and error.meant):  # as it was meant
         logger.info("job %r of task %r: %s", claim.id, claim.task, error)
         return failed(claim, error)
     number, most = claim.attempt, claim.job.max_attempts
@@ -215,6 +234,6 @@ def _fail(claim: Claim, error: BaseException) -> Settlement:
     logger.warning(
         "job %r of task %r failed, attempt %d of %d, %s: %r",
         *(claim.id, claim.task, number, most, "for good" if last else "to be tried again", error),
-        exc_info=None if isinstance(error, Signal | Exited) else error,
+        exc_info=None if isinstance(error, Signal | Exited | TimedOut) else error,
     )
     return failed(claim, error)

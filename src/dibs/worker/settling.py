@@ -45,6 +45,21 @@ class Exited(Exception):
         self.retryable = retryable
 
 
+class Reported(Exited):
+    """What a handler has raised in another process, as that has told it; ``meant``: it was a ``Retry``."""
+
+    def __init__(
+        self, error: Error, *, retryable: bool = True, delay: float | None = None, meant: bool = False
+    ) -> None:
+        super().__init__(error, retryable=retryable)
+        self.delay = delay
+        self.meant = meant
+
+    def __repr__(self) -> str:
+        """Show it as in a log of the other process."""
+        return (self.error.traceback or f"{self.error.kind}: {self.error.message}").rstrip()
+
+
 class Settlement(NamedTuple):
     """A claim and how it shall end."""
 
@@ -75,6 +90,9 @@ def _verdict(claim: Claim, error: BaseException) -> Ending:
         return Ending(claim.ref, "release", delay=seconds("delay", error.delay), job=claim.job)
     if isinstance(error, TimedOut):
         return _failure(claim, Failure(describe(error.error)))
+    if isinstance(error, Reported):
+        delay_us = None if error.delay is None else micros(error.delay)
+        return _failure(claim, Failure(error.error, error.retryable, delay_us))
     if isinstance(error, Exited):
         return _failure(claim, Failure(describe(error.error), retryable=error.retryable))
     if isinstance(error, Retry) and error.delay is not None:

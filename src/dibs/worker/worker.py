@@ -28,9 +28,11 @@ from dibs.domain import checks
 from dibs.domain.errors import DibsError, InvalidRequest, Problem, SchemaOutdated, WrongState
 from dibs.domain.settings import MAX_CLAIM
 from dibs.worker.ends import BatchEnds
+from dibs.worker.finding import importing, refuse_while_importing
 from dibs.worker.handling import Handlers
 from dibs.worker.pace import Pace, pause
 from dibs.worker.presence import Presence
+from dibs.worker.processes import Processes, check_processes, usable_cpus
 from dibs.worker.publishing import Publishing
 from dibs.worker.scheduling import Scheduling
 from dibs.worker.settling import Settlement, Settling, released
@@ -57,8 +59,10 @@ class Worker:
 
     ``tasks`` are those of the app unless some are named, ``queues`` all; with weights, ``{"fast": 5, "slow": 1}``, jobs
     are begun in proportion to these, and else by priority and age alone. At most ``concurrency`` handlers run at once:
-    async ones on the loop, plain functions in threads. ``prefetch`` bounds the jobs that are claimed ahead
-    (as many as ``concurrency`` unless set; 0: none), ``grace`` is how long running handlers may go on after ``stop``.
+    async ones on the loop, plain functions in threads, and those of tasks with ``process=True`` in processes; of these
+    there are at most ``handler_processes`` (one for each CPU unless set). ``prefetch`` bounds the jobs that are claimed
+    ahead (as many as ``concurrency`` unless set; 0: none), ``grace`` is how long running handlers may go on after
+    ``stop``.
     """
 
     def __init__(
@@ -72,9 +76,20 @@ class Worker:
         prefetch: int | None = None,
         lease: Duration | None = None,
         grace: Duration = 30.0,
+        handler_processes: int | None = None,
     ) -> None:
         worker_id = default_worker_id() if worker_id is None else worker_id
-        _check(app, worker_id, queues, tasks, concurrency=concurrency, prefetch=prefetch, lease=lease, grace=grace)
+        _check(
+            app,
+            worker_id,
+            queues,
+            tasks,
+            concurrency=concurrency,
+            prefetch=prefetch,
+            lease=lease,
+            grace=grace,
+            handler_processes=handler_processes,
+        )
         self.app = app
         self.worker_id = worker_id
         self.concurrency = concurrency
@@ -90,7 +105,12 @@ class Worker:
         self._queue: deque[Claim] = deque()
         self._running: dict[asyncio.Task[None], Claim] = {}
         self._threads = Threads(app.runtime.clock) if app.runtime.clock.threads else None
-        self._handlers = Handlers(app.tasks, self._threads, app.layers)
+        most = min(usable_cpus(), concurrency) if handler_processes is None else handler_processes
+        apart = _apart(app, names)
+        self._processes = Processes.of(app, apart, most) if apart else None
+        # Where all handlers need a process, no more is claimed than there are: others may be idle.
+        self._places = min(concurrency, most) if len(apart) == len(names) else concurrency
+        self._handlers = Handlers(app.tasks, self._threads, self._processes, app.layers)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room_made = asyncio.Event()
         self._settling = Settling(app.runtime, self._sent)
@@ -113,6 +133,7 @@ class Worker:
 
         Cancelling it stops it hard: handlers are cancelled, and what they had not ended is given back.
         """
+        refuse_while_importing()
         if self._ran:
             raise WrongState("this worker has run already", hint="Make another one.")
         self._ran = True
@@ -138,6 +159,8 @@ class Worker:
             await presence.leave()
             if self._threads is not None:
                 self._threads.close()
+            if self._processes is not None:
+                await self._processes.close()
             self._loop = None
 
     def stop(self) -> None:
@@ -288,7 +311,7 @@ class Worker:
         """Wait until there is room for a job; say for how many."""
         while True:
             self._room_made.clear()  # before looking: what is made while we look is not missed
-            room = self.concurrency - len(self._running) - len(self._queue) + self._pace.ahead()
+            room = self._places - len(self._running) - len(self._queue) + self._pace.ahead()
             # What has ended but was not settled yet is still held: a store that takes nothing in gets nothing more out.
             if room > 0 and len(self._settling) <= self.concurrency + self.prefetch:
                 return room
@@ -309,7 +332,7 @@ class Worker:
         if self._starting:
             return
         for _ in range(_AT_ONCE):
-            if not self._queue or len(self._running) >= self.concurrency:
+            if not self._queue or len(self._running) >= self._places:
                 return
             claim = self._queue.popleft()
             if claim.lost:
@@ -348,6 +371,8 @@ class Worker:
     async def _finish(self) -> None:
         """Give back what was not started, and let the rest finish, for as long as that may take."""
         self._give_back_queue()
+        if self._processes is not None:
+            self._processes.begin_nothing_more()
         if not self._running:
             return
         logger.info("waiting up to %g s for what runs: %d", self.grace, len(self._running))
@@ -390,6 +415,13 @@ def _answer(call: asyncio.Future[list[Job]]) -> list[Job] | None:
     return None if not call.done() or call.cancelled() or call.exception() is not None else call.result()
 
 
+def _apart(app: App, tasks: Sequence[str]) -> list[str]:
+    """List those that run in processes; none where there are no threads either, or nothing will run at all."""
+    if importing() or not app.runtime.clock.threads:
+        return []
+    return [name for name in tasks if app.tasks[name].process]
+
+
 def _check(
     app: App,
     worker_id: str,
@@ -400,6 +432,7 @@ def _check(
     prefetch: int | None,
     lease: Duration | None,
     grace: Duration,
+    handler_processes: int | None,
 ) -> None:
     """Check all settings at once."""
     problems = checks.check_worker_id(worker_id)
@@ -420,5 +453,8 @@ def _check(
         problems.append(Problem("tasks", "must be a list of names"))
     else:
         problems += [Problem("tasks", f"the app has no task {name!r}") for name in tasks if name not in app.tasks]
+    if not problems:
+        apart = _apart(app, list(app.tasks if tasks is None else tasks))
+        problems += check_processes(app, apart, handler_processes, concurrency)
     if problems:
         raise InvalidRequest(problems)
