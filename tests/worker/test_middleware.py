@@ -4,6 +4,7 @@ import asyncio
 import threading
 from contextvars import ContextVar
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import dibs
 from dibs import App, Call, Claim, Job, Status, Worker
 from dibs.testing import drain
+from tests.worker import process_work
 from tests.worker.conftest import until, until_counts, working
 
 KINDS = pytest.mark.parametrize("kind", ["async", "plain"])
@@ -509,3 +511,35 @@ def test_what_cannot_be_middleware_is_refused_at_once(function: Any, says: str) 
         app.middleware(function)
     assert [problem.field for problem in error.value.problems] == ["middleware"]
     assert app.layers == []
+
+
+async def test_around_a_handler_in_a_process(tmp_path: Path) -> None:
+    """What it did comes back to the middleware, and so does what it raised; a timeout ends it, and is told, too."""
+    seen: dict[str, object] = {}
+    async with App(f"sqlite:///{tmp_path / 'jobs.db'}") as app:
+        task = app.task("end", process=True, max_attempts=1)(process_work.end)
+        sleep = app.task("sleep", process=True, max_attempts=1, timeout=1)(process_work.sleep)
+
+        @app.middleware
+        async def watch(claim: Claim, call: Call) -> Any:
+            try:
+                seen[claim.id] = await call()
+            except Exception as error:
+                seen[claim.id] = str(error)
+                raise
+            return {"within": seen[claim.id]}
+
+        jobs = [
+            await task.enqueue("dict"),
+            await task.enqueue("error"),
+            await sleep.enqueue(str(tmp_path / "pids"), 60),
+        ]
+        await work(app, handler_processes=2)
+        done, failed, late = [await read(app, job) for job in jobs]
+    assert done.result == {"within": seen[done.id]}
+    assert failed.error is not None
+    assert (failed.status, failed.error.message) == (Status.FAILED, seen[failed.id])
+    assert failed.error.kind == type(process_work._BAD["error"]()).__name__
+    assert late.error is not None
+    assert (late.status, late.error.kind) == (Status.FAILED, "timeout")
+    assert late.id in seen
