@@ -192,6 +192,18 @@ async def test_one_that_will_not_stop_is_killed(memory: App, pids: Path, monkeyp
     assert after.error.kind == "timeout"
 
 
+async def test_what_it_returns_when_told_to_stop_counts_for_nothing(
+    memory: App, pids: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "PATIENCE", 60)  # it need not be killed
+    task(memory, process_work.return_all_the_same, timeout=0.5, max_attempts=1)
+    job = await memory.enqueue("return_all_the_same", {"file": str(pids)})
+    await work(memory, handler_processes=1)
+    after = await read(memory, job)
+    assert after.error is not None
+    assert (after.status, after.result, after.error.kind) == (Status.FAILED, None, "timeout")
+
+
 async def test_what_lets_no_other_thread_run_keeps_its_claim(sqlite: App, pids: Path) -> None:
     job = await task(sqlite, process_work.hold_everything).enqueue(str(pids), 2.5)
     turns = 0
