@@ -119,6 +119,15 @@ def clean_up(file: str) -> None:
         Path(f"{file}.lost").write_text(str(dibs.current().lost))
 
 
+def return_all_the_same(file: str) -> str:
+    tell(file)
+    try:
+        time.sleep(60)
+    except SystemExit:
+        return "late"
+    return "not reached"
+
+
 def will_not(file: str) -> None:
     tell(file)
     while True:

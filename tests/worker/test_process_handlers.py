@@ -162,10 +162,10 @@ async def test_a_process_that_dies_fails_its_own_job(sqlite: App) -> None:
 
 
 async def test_a_timeout_stops_it_and_disturbs_no_other(app: App, pids: Path) -> None:
-    task(app, process_work.clean_up, timeout=0.3, max_attempts=1)
+    task(app, process_work.clean_up, timeout=0.8, max_attempts=1)
     slow, pid = task(app, process_work.sleep, timeout=20), task(app, process_work.pid)
     late = await app.enqueue("clean_up", {"file": str(pids)})
-    beside = await slow.enqueue(f"{pids}-beside", 1.0)
+    beside = await slow.enqueue(f"{pids}-beside", 1.5)
     async with working(app, handler_processes=2):
         after = await app.wait(late.id, 20)
         assert gone(*numbers(pids)), "it, and what it has started"
@@ -181,7 +181,7 @@ async def test_a_timeout_stops_it_and_disturbs_no_other(app: App, pids: Path) ->
 
 async def test_one_that_will_not_stop_is_killed(memory: App, pids: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "PATIENCE", 0.3)
-    task(memory, process_work.will_not, timeout=0.2, max_attempts=1)
+    task(memory, process_work.will_not, timeout=0.5, max_attempts=1)
     job = await memory.enqueue("will_not", {"file": str(pids)})
     await work(memory, handler_processes=1)
 
@@ -190,6 +190,18 @@ async def test_one_that_will_not_stop_is_killed(memory: App, pids: Path, monkeyp
     after = await read(memory, job)
     assert after.error is not None
     assert after.error.kind == "timeout"
+
+
+async def test_what_it_returns_when_told_to_stop_counts_for_nothing(
+    memory: App, pids: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "PATIENCE", 60)  # it need not be killed
+    task(memory, process_work.return_all_the_same, timeout=0.5, max_attempts=1)
+    job = await memory.enqueue("return_all_the_same", {"file": str(pids)})
+    await work(memory, handler_processes=1)
+    after = await read(memory, job)
+    assert after.error is not None
+    assert (after.status, after.result, after.error.kind) == (Status.FAILED, None, "timeout")
 
 
 async def test_what_lets_no_other_thread_run_keeps_its_claim(sqlite: App, pids: Path) -> None:
@@ -258,8 +270,8 @@ async def test_the_grace_time_ends_while_a_process_starts(memory: App) -> None:
 async def test_no_more_is_claimed_than_there_are_processes(memory: App, pids: Path) -> None:
     slow = task(memory, process_work.sleep)
     for _ in range(5):
-        await slow.enqueue(str(pids), 0.5)
-    worker = Worker(memory, handler_processes=2)
+        await slow.enqueue(str(pids), 60)
+    worker = Worker(memory, grace=0, handler_processes=2)
     run = asyncio.create_task(worker.run())
     await told(pids, 2)
     assert (await memory.counts()).claimed == 2, "another worker may be idle"
@@ -395,6 +407,13 @@ def test_how_many_processes_there_may_be(number: Any) -> None:
     task(app, process_work.pid)
     with pytest.raises(dibs.InvalidRequest, match="handler_processes"):
         Worker(app, concurrency=10, handler_processes=number)
+
+
+def test_there_is_one_process_for_each_cpu_unless_set() -> None:
+    app = App("memory://")
+    task(app, process_work.pid)
+    cpus = len(os.sched_getaffinity(0))
+    assert [Worker(app, concurrency=n)._places for n in (1, cpus, cpus + 5)] == [1, cpus, cpus]
 
 
 async def test_options_of_one_call_leave_it_where_it_runs(memory: App) -> None:

@@ -104,7 +104,7 @@ class Child:
                 return
             self._busy = False
             self._send(Ready())
-            while (run := self._runs.get()) is not None and not self._stopping:
+            while not self._stopping and (run := self._runs.get()) is not None:
                 answer = copy_context().run(self._handle, run, hello.max_result_bytes)
                 self._claim = None
                 self._busy = False  # Race: as soon as it has its answer, the worker may close the line, and that is all
