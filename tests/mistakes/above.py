@@ -132,7 +132,7 @@ WORKER = [
         "ETA and prefetch",
         "worker",
         (
-            Edit(f"{_WORKER}._fetch", "self._runtime.keeper.hold([claim.to_be_kept() for claim in claims])", "pass"),
+            Edit(f"{_WORKER}._take_in", "self._runtime.keeper.hold([claim.to_be_kept() for claim in claims])", "pass"),
             Edit(f"{_WORKER}._start", "    task = ", "    claim.keep()\n        task = "),
         ),
         "simulator, memory",
