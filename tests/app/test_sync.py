@@ -282,7 +282,14 @@ def test_the_twin_is_as_it_would_be_generated() -> None:
 @pytest.mark.parametrize(
     ("original", "twin", "left_out"),
     [
-        (App, SyncApp, {"sync", "task", "tasks", "schedule", "plans", "include"}),
+        (
+            App,
+            SyncApp,
+            {
+                *("sync", "task", "tasks", "schedule", "plans", "include"),
+                *("middleware", "layers", "trace_context", "traced"),
+            },
+        ),
         (
             Claim,
             SyncClaim,

@@ -76,6 +76,13 @@ def trace() -> dict[str, str] | None:
     return {"traceparent": "00-1-2-03"}
 
 
+def workers_take_queues_with_weights_or_without() -> None:
+    assert_type(dibs.Worker(app, queues={"fast": 5, "slow": 1}).weights, dict[str, int] | None)
+    dibs.Worker(app, queues=["fast", "slow"])
+    dibs.Worker(app, queues={"fast": "5"})  # type: ignore[dict-item]
+    dibs.Worker(app, queues=5)  # type: ignore[arg-type]
+
+
 async def middleware_stays_what_it_is(claim: dibs.Claim, call: dibs.Call) -> None:
     assert_type(await timing(claim, call), str)
     assert_type(app.middleware(named("a")), dibs.Middleware)
