@@ -56,9 +56,10 @@ class Publishing:
             except DibsError as error:  # a key that may not, or a server that does not know how: nothing depends on it
                 logger.info("schemas are not published: %s", error)
                 return
-            if not self._left and (failures or not self._once):
-                await listener.wait(seconds)
             if self._left or (self._once and not failures):
+                return
+            await listener.wait(seconds)
+            if self._left:
                 return
 
     async def _publish(self, offers: list[Offer]) -> None:
