@@ -13,6 +13,7 @@ from dibs.worker.pace import pause
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dibs.clock import Listener
     from dibs.runtime import Runtime
     from dibs.task import Task
 
@@ -56,10 +57,14 @@ class Publishing:
             except DibsError as error:  # a key that may not, or a server that does not know how: nothing depends on it
                 logger.info("schemas are not published: %s", error)
                 return
-            if not self._left and (failures or not self._once):
-                await listener.wait(seconds)
-            if self._left or (self._once and not failures):
+            if (self._once and not failures) or await self._has_left(listener, seconds):
                 return
+
+    async def _has_left(self, listener: Listener, seconds: float) -> bool:
+        """Wait for so long, or until the worker leaves; say whether it has."""
+        if not self._left:
+            await listener.wait(seconds)
+        return self._left
 
     async def _publish(self, offers: list[Offer]) -> None:
         for start in range(0, len(offers), MOST_OFFERS):
