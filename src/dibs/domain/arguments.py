@@ -83,8 +83,14 @@ def _customs(info: Any, seen: set[int]) -> Iterator[type]:
 
 
 def _make(kind: type, value: Any) -> Any:
-    """Make what msgspec does not know: a model of pydantic."""
-    return kind.model_validate(value)  # type: ignore[attr-defined]
+    """Make what msgspec does not know: a model of pydantic, whose errors are told without what was sent."""
+    try:
+        return kind.model_validate(value)  # type: ignore[attr-defined]
+    except ValueError as error:
+        if not hasattr(error, "errors"):
+            raise
+        told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise ValueError("; ".join(told)) from None
 
 
 def _write(value: Any) -> Any:
