@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from inspect import Parameter, Signature, iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
+from dibs.domain.arguments import Arguments
 from dibs.domain.checks import check_defaults, check_name, check_tags
 from dibs.domain.errors import InvalidJob, InvalidRequest, Problem, WrongState
 from dibs.domain.newjob import EnqueueOptions, NewJob
@@ -115,19 +116,33 @@ class Task(Generic[P, R]):
         if params is None:
             params = {}  # a job that was enqueued by name, without any
         if type(params) is dict and self._names is not None and self._required <= params.keys() <= self._names:
-            return (), params
+            return (), self._arguments.made_from(params)
         if not isinstance(params, Mapping):
             raise InvalidJob([Problem("params", f"must be an object that names the arguments of {self.name}")])
+        self._named(*self._split(params))
+        args, kwargs = self._split(self._arguments.made_from(params))
+        return args, kwargs
+
+    def _split(self, params: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Tell arguments that have to be given by their place from the others."""
         left = dict(params)
         args = [
             left.pop(parameter.name)
             for parameter in self._signature.parameters.values()
             if parameter.kind is Parameter.POSITIONAL_ONLY and parameter.name in left
         ]
-        self._bind(tuple(args), left)
         return tuple(args), left
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Name the arguments, and write them as they are sent; a worker could not take others."""
+        return self._arguments.as_sent(self._named(args, kwargs))
+
+    @cached_property
+    def _arguments(self) -> Arguments:
+        # When it is first needed: by then all that the annotations name is defined.
+        return Arguments(self.function, self._signature)
+
+    def _named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Name the arguments; what is left out stays out, so that a default may change while jobs wait."""
         try:
             bound = self._signature.bind(*args, **kwargs).arguments

@@ -32,8 +32,8 @@ Schema = dict[str, Any]
 def schema_of(function: Callable[..., Any], signature: Signature) -> Schema:
     """Describe the object that names the arguments of a function; what has a default may be left out."""
     parameters = signature.parameters.values()
-    scope = _scope(function)
-    schemas, shared = _describe({parameter.name: _kind(parameter, scope) for parameter in parameters})
+    scope = scope_of(function)
+    schemas, shared = _describe({parameter.name: kind_of(parameter, scope) for parameter in parameters})
     named = [parameter for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD]
     others = [schemas[parameter.name] for parameter in parameters if parameter.kind is Parameter.VAR_KEYWORD]
     described: Schema = {
@@ -50,14 +50,15 @@ def schema_of(function: Callable[..., Any], signature: Signature) -> Schema:
     return {**described, "$defs": shared} if shared else described
 
 
-def _scope(function: Callable[..., Any]) -> dict[str, Any]:
+def scope_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Find the names that the annotations of a function are read by."""
     function = unwrap(getattr(function, "func", function))  # of a partial, what it calls
     called = function if hasattr(function, "__globals__") else getattr(type(function), "__call__", None)  # noqa: B004
     return getattr(called, "__globals__", {})
 
 
-def _kind(parameter: Parameter, scope: dict[str, Any]) -> Any:
+def kind_of(parameter: Parameter, scope: dict[str, Any]) -> Any:
+    """Read the annotation of a parameter; one that means nothing is anything."""
     if parameter.annotation is Parameter.empty:
         return Any
     annotated: Any = SimpleNamespace(__annotations__={"it": parameter.annotation})
