@@ -1,4 +1,4 @@
-"""A worker process that tells its size: ``python -m bench.ran URL JOBS``; idle, after some jobs, and after many."""
+"""A worker process that tells its size: ``python -m bench.ran URL JOBS``, after some of them and after all, or idle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mebibytes() -> float:
 
 async def work(url: str, jobs: int) -> None:
     app, done = dibs.App(url), 0
-    marks = {jobs // WARM_UP: "warm", jobs: "after"}
+    marks = {jobs // WARM_UP: "warm", jobs: "after"} if jobs else {}
 
     @app.task
     async def noop(to: str, subject: str, number: int) -> None:
@@ -32,8 +32,9 @@ async def work(url: str, jobs: int) -> None:
     async with app:
         worker = dibs.Worker(app, concurrency=100)
         running = asyncio.create_task(worker.run())
-        await asyncio.sleep(2)
-        print(json.dumps({"idle": mebibytes()}), flush=True)
+        if not jobs:
+            await asyncio.sleep(2)
+            print(json.dumps({"idle": mebibytes()}), flush=True)
         await asyncio.to_thread(sys.stdin.read)  # until it is closed
         worker.stop()
         await running
