@@ -7,17 +7,16 @@ them; a model of pydantic makes itself. An argument whose type neither knows is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from inspect import Parameter, Signature
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from msgspec.inspect import CustomType, Field, Type, type_info
+from msgspec.structs import asdict
 
 from dibs.domain.errors import InvalidJob, Problem
 from dibs.domain.signature import kind_of, scope_of
-
-_record: Callable[[dict[str, Any]], Any] = partial(cast("Any", TypedDict), "Params")  # of what a function says
 
 
 class Arguments:
@@ -29,21 +28,20 @@ class Arguments:
         for parameter in signature.parameters.values():
             if parameter.kind is not Parameter.VAR_KEYWORD:
                 kind = _convertible(kind_of(parameter, scope), may_be_none=parameter.default is None)
-                # Whether one may be left out was seen to before: that is told by its name alone.
-                kinds[parameter.name] = NotRequired[kind]
+                kinds[parameter.name] = kind
         self._names = frozenset(kinds)
-        self._kind = _record(kinds) if any(kind != NotRequired[Any] for kind in kinds.values()) else None
+        self._kind = _record(kinds) if any(kind is not Any for kind in kinds.values()) else None
 
     def made_from(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Make the arguments of what a job's params have become as JSON."""
         if self._kind is None:  # anything is as good as anything else
             return dict(params)
         try:
-            made: dict[str, Any] = msgspec.convert(params, self._kind, dec_hook=_make, str_keys=True)
+            made = asdict(msgspec.convert(params, self._kind, dec_hook=_make, str_keys=True))
         except msgspec.ValidationError as error:
             raise InvalidJob([_problem(str(error))]) from None
-        if len(made) < len(params):  # others are taken by **kwargs, as they came
-            made |= {name: value for name, value in params.items() if name not in self._names}
+        if made.keys() != params.keys():  # some are left out, and others are taken by **kwargs, as they came
+            made = {name: made[name] if name in self._names else value for name, value in params.items()}
         return made
 
     def as_sent(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -56,12 +54,17 @@ class Arguments:
         return sent
 
 
+def _record(kinds: Mapping[str, Any]) -> type[msgspec.Struct]:
+    """Make a struct of arguments. Any may be left out: whether it really may was seen to before, by its name alone."""
+    return msgspec.defstruct("Params", [(name, kind, UNSET) for name, kind in kinds.items()], kw_only=True)
+
+
 def _convertible(kind: Any, *, may_be_none: bool) -> Any:
     """Give the type, if it can be made from JSON whatever is inside; else anything."""
     try:
         kind = kind | None if may_be_none else kind  # who writes `to: str = None` means that it may be null
         if all(hasattr(custom, "model_validate") for custom in _customs(type_info(kind), set())):
-            msgspec.convert({}, _record({"it": NotRequired[kind]}), dec_hook=_make)
+            msgspec.convert({}, _record({"it": kind}), dec_hook=_make)
             return kind
     except Exception:  # noqa: BLE001 - whatever a type is made of: it is passed on as it came
         return Any
