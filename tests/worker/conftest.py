@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dibs import App, Counts, Worker
+from dibs import App, Counts, Job, Worker
 from tests.broker.serving import Process
 from tests.worker.execs import Execs, execs_on
 
@@ -66,3 +66,15 @@ async def until_counts(app: App, condition: Callable[[Counts], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition(await app.counts()):  # noqa: ASYNC110 - likewise
             await asyncio.sleep(0.005)
+
+
+async def work(app: App, **options: Any) -> None:
+    """Run a worker until there is nothing left to do."""
+    await asyncio.wait_for(Worker(app, **options).run(until_idle=True), 30)
+
+
+async def read(app: App, job: Job) -> Job:
+    """Read a job that is there."""
+    found = await app.get(job.id)
+    assert found is not None
+    return found

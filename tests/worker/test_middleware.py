@@ -10,23 +10,12 @@ from typing import Any
 import pytest
 
 import dibs
-from dibs import App, Call, Claim, Job, Status, Worker
+from dibs import App, Call, Claim, Status, Worker
 from dibs.testing import drain
 from tests.worker import process_work
-from tests.worker.conftest import until, until_counts, working
+from tests.worker.conftest import read, until, until_counts, work, working
 
 KINDS = pytest.mark.parametrize("kind", ["async", "plain"])
-
-
-async def work(app: App, **options: Any) -> None:
-    """Run a worker until there is nothing left to do."""
-    await asyncio.wait_for(Worker(app, **options).run(until_idle=True), 30)
-
-
-async def read(app: App, job: Job) -> Job:
-    found = await app.get(job.id)
-    assert found is not None
-    return found
 
 
 def both(app: App, handler: Any) -> None:

@@ -17,7 +17,7 @@ from dibs import App, Backoff, Job, Status, Worker
 from dibs.testing import drain
 from dibs.worker import processes
 from tests.worker import process_work
-from tests.worker.conftest import until_counts, working
+from tests.worker.conftest import read, until_counts, work, working
 from tests.worker.execs import children, gone, until
 
 HERE = Path(__file__).parent
@@ -61,16 +61,6 @@ async def told(file: Path, lines: int = 1) -> list[int]:
 
 def task(app: App, function: Callable[..., Any], name: str | None = None, **options: Any) -> Any:
     return app.task(name or function.__name__, **{"process": True, "retry": Backoff(0, 0), **options})(function)
-
-
-async def work(app: App, **options: Any) -> None:
-    await asyncio.wait_for(Worker(app, **options).run(until_idle=True), 30)
-
-
-async def read(app: App, job: Job) -> Job:
-    found = await app.get(job.id)
-    assert found is not None
-    return found
 
 
 # How jobs end

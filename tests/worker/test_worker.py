@@ -9,19 +9,8 @@ from typing import Any
 import pytest
 
 import dibs
-from dibs import App, Job, Status, Worker
-from tests.worker.conftest import until, until_counts, working
-
-
-async def work(app: App, **options: Any) -> None:
-    """Run a worker until there is nothing left to do."""
-    await asyncio.wait_for(Worker(app, **options).run(until_idle=True), 30)
-
-
-async def read(app: App, job: Job) -> Job:
-    found = await app.get(job.id)
-    assert found is not None
-    return found
+from dibs import App, Status, Worker
+from tests.worker.conftest import read, until, until_counts, work, working
 
 
 async def test_async_and_plain_handlers_run_with_their_arguments(app: App) -> None:
