@@ -220,7 +220,7 @@ async def test_a_caller_who_gives_up_does_not_wait_for_a_silent_server(
 
 async def test_every_connection_is_reset_and_work_goes_on(store: ServerStore, proxy: Proxy) -> None:
     job = await enqueue_and_claim(store, new_job())
-    assert await asyncio.to_thread(proxy.reset) >= 1
+    assert await proxy.reset_what_waits_in(store._sites.here().pool) >= 1
 
     assert await settle(store, completed(job)) == [Outcome.APPLIED]
 

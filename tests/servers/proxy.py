@@ -25,6 +25,8 @@ from collections.abc import Coroutine
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
+from dibs.stores.common.pool import Pool
+
 HOST = "127.0.0.1"
 QUIET = 0.05
 """Seconds: a server that has begun to answer and then says no more for so long has done what it was asked."""
@@ -217,6 +219,14 @@ class Proxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    async def reset_what_waits_in(self, pool: Pool[Any]) -> int:
+        """Reset every connection, and return when a pool's loop has heard of it. Until then one may cost it a call."""
+        count = await asyncio.to_thread(self.reset)
+        async with asyncio.timeout(10):
+            while not all(link.is_closed() for link in pool._free):  # noqa: ASYNC110 - no one is told
+                await asyncio.sleep(0.001)
+        return count
 
     # Its life
 
