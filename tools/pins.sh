@@ -35,7 +35,7 @@ pin() {
   echo "$pins: $(grep -c '==' "$pins") packages"
 }
 
-pin requirements/dev.txt 'pyproject.toml (base, cli, server, postgres, mysql, redis, dev)' pyproject.toml --extra cli --extra server --extra postgres --extra mysql --extra redis --group dev "$@"
+pin requirements/dev.txt 'pyproject.toml (base, cli, server, postgres, mysql, redis, otel, dev)' pyproject.toml --extra cli --extra server --extra postgres --extra mysql --extra redis --extra otel --group dev "$@"
 for peer in requirements/bench-*.in; do # the benchmark measures each in an environment of its own
   pin "${peer%.in}.txt" "${peer##*/}" "$peer" "$@"
 done
