@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dibs.broker.connect import broker_over, is_server, open_server, open_store
+from dibs.broker.rates import Meter
 from dibs.domain.errors import NotSupported
 from dibs.keeper import Handle, Keeper
 from dibs.portal import Call, Kind, Portal
@@ -36,10 +37,11 @@ T = TypeVar("T")
 class _Opened:
     """All that was opened and must be closed, or left alone after a fork."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: Keeper, meter: Meter) -> None:
         self.store: Store | Remote | None = None  # a server stands in its place
         self.brokers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Broker] = weakref.WeakKeyDictionary()
         self.keeper = keeper
+        self.meter = meter
         self.portal: Portal | None = None
         self.finaliser: weakref.finalize[Any, Any] | None = None
         self.maintenance: Handle | None = None
@@ -61,7 +63,7 @@ class Runtime:
 
     def _nothing(self) -> _Opened:
         # A keeper may still sleep when no claim is left; those that are held know their app.
-        return _Opened(Keeper(self.clock, _weakly(self.broker), _weakly(self.background)))
+        return _Opened(Keeper(self.clock, _weakly(self.broker), _weakly(self.background)), Meter(self.clock))
 
     def _take_along(self, opened: _Opened) -> None:
         """See that an app which is dropped without being closed takes its threads and connections with it."""
@@ -84,7 +86,8 @@ class Runtime:
                 if opened.store is None:
                     opened.store = self._open()
                     self._take_along(opened)
-                broker = opened.brokers[loop] = broker_over(self.url, opened.store, self.clock, self.config)
+                broker = broker_over(self.url, opened.store, self.clock, self.config, opened.meter)
+                opened.brokers[loop] = broker
             return broker
 
     def _open(self) -> Store | Remote:

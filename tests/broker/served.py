@@ -61,8 +61,10 @@ class Served:
 
     async def maintain(self, number: int) -> None:
         """Look after the store from now on, as a server does that is not told otherwise."""
+        assert self._app is not None
         for _ in range(number):
             helper = App(self._url, clock=self._clock)
+            helper.runtime._opened.meter = self._app.runtime._opened.meter  # a server tells of its own claims
             self._helpers.append(helper)
             self._tending.append(asyncio.create_task(helper.runtime.broker().maintain()))
 

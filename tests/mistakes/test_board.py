@@ -14,7 +14,7 @@ from tests.mistakes.table import MISTAKES
 BUDGET = 200.0
 """Seconds after which a catcher gives up, on the slowest and busiest machine; the board says how quick they are."""
 
-SEEDS = {"simulator, memory": 200, "simulator, sqlite": 160}
+SEEDS = {"simulator, memory": 200, "simulator, sqlite": 300}
 """Worlds in which mistakes must be noticed, and in which without one nothing is."""
 
 USED = sorted({mistake.caught_by for mistake in MISTAKES.values()})

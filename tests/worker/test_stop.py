@@ -71,24 +71,25 @@ async def test_stopped_while_many_are_being_begun(app: App) -> None:
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
 async def test_after_the_grace_time_the_rest_is_given_back(app: App, kind: str) -> None:
-    go = threading.Event()
+    go, begun = threading.Event(), threading.Event()
     lost: list[bool] = []
 
     @app.task("async")
     async def on_loop() -> None:
+        begun.set()
         await asyncio.sleep(60)
 
     @app.task("plain")
     def in_thread() -> None:
         claim = dibs.current()
+        begun.set()
         go.wait(10)
         lost.append(claim.lost)
 
     jobs = [await app.enqueue(kind)]
     worker = Worker(app, grace=0.1)
     running = asyncio.create_task(worker.run())
-    await until_counts(app, lambda counts: counts.claimed >= 1)
-    await asyncio.sleep(0.05)
+    await until(begun.is_set)  # what is claimed may still be on its way to the worker
     worker.stop()
     await asyncio.wait_for(running, 5)
 
@@ -103,14 +104,17 @@ async def test_after_the_grace_time_the_rest_is_given_back(app: App, kind: str) 
 
 
 async def test_stopping_twice_does_not_wait(app: App) -> None:
+    begun = asyncio.Event()
+
     @app.task
     async def slow() -> None:
+        begun.set()
         await asyncio.sleep(60)
 
     jobs = [await slow.enqueue()]
     worker = Worker(app, grace=60)
     running = asyncio.create_task(worker.run())
-    await until_counts(app, lambda counts: counts.claimed >= 1)
+    await until(begun.is_set)
     began = time.monotonic()
     worker.stop()
     await asyncio.sleep(0.05)

@@ -11,6 +11,7 @@ from dibs.domain.errors import InvalidRequest, NotSupported, Problem
 if TYPE_CHECKING:
     from dibs.broker.http import Remote
     from dibs.broker.protocol import Broker
+    from dibs.broker.rates import Meter
     from dibs.clock import Clock
     from dibs.domain.settings import Config
     from dibs.store import Store
@@ -31,13 +32,13 @@ def open_server(url: str, api_key: str | None, clock: Clock) -> Remote:
     return Remote(url, api_key, clock)
 
 
-def broker_over(url: str, opened: Store | Remote, clock: Clock, config: Config) -> Broker:
+def broker_over(url: str, opened: Store | Remote, clock: Clock, config: Config, meter: Meter) -> Broker:
     """Make a broker for the running loop, over what was opened by that URL."""
     if is_server(url):
         from dibs.broker.http import HttpBroker
 
         return HttpBroker(cast("Remote", opened), clock, config)
-    return LocalBroker(cast("Store", opened), clock, config)
+    return LocalBroker(cast("Store", opened), clock, config, meter)
 
 
 def open_store(url: str, clock: Clock) -> Store:

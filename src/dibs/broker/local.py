@@ -25,6 +25,7 @@ from dibs.broker.intake import (
 from dibs.broker.line import Lines
 from dibs.broker.maintenance import Maintenance
 from dibs.broker.protocol import BEAT_EVERY, Ask, Changes, Ending
+from dibs.broker.rates import Meter, Rates
 from dibs.broker.roster import Roster, check_beat
 from dibs.broker.schedules import Schedules
 from dibs.broker.schemas import Schemas
@@ -80,16 +81,18 @@ AUDIT_STEP = 1000
 class LocalBroker:
     """Implements ``Broker`` for one event loop; any number of them may share a store."""
 
-    def __init__(self, store: Store, clock: Clock, config: Config) -> None:
+    def __init__(self, store: Store, clock: Clock, config: Config, meter: Meter | None = None) -> None:
         self._store = store
         self._clock = clock
         self._config = config
         self._opened = False
+        self._meter = meter or Meter(clock)
+        self._rates = Rates(store, self._meter)
         self._batches = Batches(store, clock, config, self._insert)
         self._maintenance = Maintenance(store, clock, config)
         self._inserts = Batcher[list[Draft], list[Job] | Refusal](store.insert, most=MAX_BATCH_BYTES, weight=_weight)
         self._claims = Batcher[ClaimRequest, list[Job]](
-            store.claim, most=MAX_CLAIM, weight=lambda request: request.limit, give_back=self._release_abandoned
+            self._hand_out, most=MAX_CLAIM, weight=lambda request: request.limit, give_back=self._release_abandoned
         )
         self._lines = Lines(store, clock, config, self._maintenance, self._claims.call)
         self._extends = Batcher[Extension, Outcome](store.extend, most=MAX_BATCH)
@@ -140,6 +143,11 @@ class LocalBroker:
                 raise not_claimable(await self.explain(request.id))
             return jobs
         return jobs or (await self._lines.wait(request, wait) if wait > 0 else [])
+
+    async def _hand_out(self, requests: Sequence[ClaimRequest]) -> list[list[Job]]:
+        answers = await self._store.claim(requests)
+        self._meter.claimed(answers)
+        return answers
 
     async def _release_abandoned(self, answers: list[list[Job]]) -> None:
         """Race: the caller gave up while its claim was on its way. Nobody holds the jobs, so give them back at once."""
@@ -264,7 +272,11 @@ class LocalBroker:
 
     async def queues(self) -> list[QueueInfo]:
         await self._open()
-        return await self._store.queues()
+        rates = await self._rates.read()
+        return [
+            msgspec.structs.replace(info, claimed_per_minute=rates[info.queue]) if info.queue in rates else info
+            for info in await self._store.queues()
+        ]
 
     # Workers
 
@@ -379,7 +391,7 @@ class LocalBroker:
 
     async def maintain(self) -> None:
         await self._open()
-        await self._maintenance.run(self._batches)
+        await self._maintenance.run(self._batches, self._rates)
 
     async def verify(self, progress: Callable[[int], None] | None = None) -> Report:
         await self._open()

@@ -11,6 +11,7 @@ from dibs.domain.job import Outcome
 
 if TYPE_CHECKING:
     from dibs.broker.batches import Batches
+    from dibs.broker.rates import Rates
     from dibs.clock import Clock
     from dibs.domain.settings import Config
     from dibs.store import Store
@@ -66,8 +67,11 @@ class Maintenance:
                 return pruned
             await self._clock.sleep(self._clock.random.uniform(0.0, 0.02))
 
-    async def run(self, batches: Batches | None = None) -> None:
-        """Do both again and again. Jitter keeps processes that started together from looking together."""
+    async def run(self, batches: Batches | None = None, rates: Rates | None = None) -> None:
+        """Do both again and again, and tell what was claimed meanwhile.
+
+        Jitter keeps processes that started together from looking together.
+        """
         next_prune = self._clock.monotonic() + self._clock.random.uniform(0.0, self._config.prune_every)
         while True:
             await self._clock.sleep(self._config.reap_every * self._clock.random.uniform(0.5, 1.0))
@@ -75,6 +79,8 @@ class Maintenance:
                 reaped = await self.reap()
                 if reaped:
                     logger.warning("took over %d claims whose lease had run out", reaped)
+                if rates is not None:
+                    await rates.tell()
                 if self._clock.monotonic() >= next_prune:
                     await self.prune()
                     if batches is not None:

@@ -418,6 +418,7 @@ class QueueInfo(msgspec.Struct, frozen=True, gc=False):
     counts: Counts
     paused: bool
     oldest_due_us: int | None  # the due time of the job that has been due longest
+    claimed_per_minute: int = 0  # by all processes that have claimed for longer than a moment
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, gc=False):

@@ -260,6 +260,12 @@ class Stats(Answer, frozen=True, kw_only=True):
     counts: Count
 
 
+class Rate(Struct, frozen=True, kw_only=True):
+    """How fast a queue is worked off."""
+
+    claimed_per_minute: int
+
+
 class Queue(Struct, frozen=True, kw_only=True):
     """One queue at a glance."""
 
@@ -268,6 +274,7 @@ class Queue(Struct, frozen=True, kw_only=True):
     counts: Count
     oldest_due_at: datetime | None
     oldest_due_seconds: float | UnsetType | None = UNSET  # ago; not in a stream of events, where it always changes
+    rates: Rate | UnsetType = UNSET  # as oldest_due_seconds
 
 
 class Queues(Answer, frozen=True, kw_only=True):

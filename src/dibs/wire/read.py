@@ -131,7 +131,8 @@ def counts_of(count: Count) -> Counts:
 
 def queue_info(queue: Queue) -> QueueInfo:
     """Read one queue."""
-    return QueueInfo(queue.queue, counts_of(queue.counts), queue.paused, _us(queue.oldest_due_at))
+    rate = 0 if queue.rates is UNSET else queue.rates.claimed_per_minute
+    return QueueInfo(queue.queue, counts_of(queue.counts), queue.paused, _us(queue.oldest_due_at), rate)
 
 
 def worker_info(worker: Worker) -> WorkerInfo:

@@ -17,6 +17,7 @@ from dibs.wire.answered import (
     Found,
     LogEntry,
     Queue,
+    Rate,
     Retention,
     Task,
     Verified,
@@ -124,7 +125,7 @@ def count_of(counts: Counts) -> Count:
 
 
 def queue_of(info: QueueInfo, now: int | None = None) -> Queue:
-    """Show one queue; with the age of its oldest due job, if it is told the time."""
+    """Show one queue; with the age of its oldest due job and how fast it is worked off, if it is told the time."""
     oldest = info.oldest_due_us
     late = None if oldest is None or now is None else max(0, now - oldest) / SECOND
     return Queue(
@@ -133,6 +134,7 @@ def queue_of(info: QueueInfo, now: int | None = None) -> Queue:
         counts=count_of(info.counts),
         oldest_due_at=time_of(oldest),
         oldest_due_seconds=UNSET if now is None else late,
+        rates=UNSET if now is None else Rate(claimed_per_minute=info.claimed_per_minute),
     )
 
 

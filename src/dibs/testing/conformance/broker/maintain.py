@@ -126,6 +126,30 @@ class MaintainSuite(Suite):
             await eventually(all_gone, clock, 2)
         assert gone == [done.id, stopped.id, dead.id]  # after 100, 200 and 300 seconds
 
+    async def test_queues_tell_how_fast_they_are_worked_off(self, broker: Broker, clock: FakeClock) -> None:
+        for queue in ("a", "b"):
+            await enqueue_some(broker, 5, queue=queue)
+
+        async def rates() -> list[int]:
+            return [info.claimed_per_minute for info in await broker.queues()]
+
+        assert await rates() == [0, 0]
+        async with maintained(broker):
+            await claim(broker, queues=["a"], limit=3)
+            await claim(broker, queues=["b"], limit=1)
+            await claim(broker, queues=["a"], limit=1)
+
+            async def told() -> bool:
+                return await rates() == [4, 1]
+
+            async def over() -> bool:
+                return await rates() == [0, 0]
+
+            clock.advance(10)
+            await eventually(told, clock, 0.05)
+            clock.advance(60)
+            await eventually(over, clock, 0.05)
+
     async def test_maintain_prunes_in_steps(self, broker: Broker, clock: FakeClock) -> None:
         await enqueue_some(broker, 1000, retention=5)
         await broker.settle([complete(job) for job in await claim(broker, limit=1000)])
