@@ -25,6 +25,7 @@ SETTINGS = {
     "shared_buffers": "256MB",
     "max_wal_size": "4GB",
     "max_connections": "300",
+    "autovacuum_naptime": "1min",  # as it ships; the tests have it come more often
     "shared_preload_libraries": "pg_stat_statements",
 }
 

@@ -349,11 +349,10 @@ async def test_a_connection_that_is_given_up_half_way_is_closed(kind: Kind, url:
             if not isinstance(link, BaseException):
                 await link.close()
 
-    for _ in range(100):
-        if await own.run(kind.ours) == before:
-            break
-        await asyncio.sleep(0.02)
-    assert await own.run(kind.ours) == before
+    # A busy server may still be beginning to serve some of them; what is never closed would stay for good.
+    async with asyncio.timeout(20):
+        while await own.run(kind.ours) != before:
+            await asyncio.sleep(0.02)
 
 
 async def test_a_place_that_is_known_to_be_empty_is_forgotten_after_a_second(
