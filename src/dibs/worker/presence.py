@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from dibs.broker.protocol import BEAT_EVERY
-from dibs.clock import Bell
 from dibs.domain.errors import DibsError
+from dibs.worker.beside import Beside
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,22 +18,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("dibs")
 
 
-class Presence:
+class Presence(Beside):
     """Beats until it is told to leave. It is for people to see: no claim depends on it."""
 
     def __init__(self, runtime: Runtime, worker_id: str, metadata: Mapping[str, Json]) -> None:
-        self._runtime = runtime
+        super().__init__(runtime)
         self._worker_id = worker_id
         self._metadata = metadata
-        self._bell = Bell(runtime.clock)
-        self._left = False
-        self._running = runtime.background(self._run())
-
-    async def leave(self) -> None:
-        """Say that the worker has left, and wait until that is known."""
-        self._left = True
-        self._bell.ring()
-        await self._runtime.ended(self._running)
+        self.begin()
 
     async def _run(self) -> None:
         clock = self._runtime.clock

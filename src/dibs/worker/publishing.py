@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from dibs.clock import Bell
 from dibs.domain.errors import DibsError, StoreUnavailable, TooLarge
 from dibs.domain.schema import ANYTHING, MAX_SCHEMA, MOST_OFFERS, Offer, offer_of
+from dibs.worker.beside import Beside
 from dibs.worker.pace import pause
 
 if TYPE_CHECKING:
@@ -23,23 +23,15 @@ LOOK_EVERY = 1800.0
 """Seconds between two looks at the most: see ``dibs.domain.schema.SAID``."""
 
 
-class Publishing:
+class Publishing(Beside):
     """Publishes schemas as the worker begins, and looks now and then whether they are still known. No job needs it."""
 
     def __init__(self, runtime: Runtime, worker_id: str, tasks: Sequence[Task[..., Any]], *, once: bool) -> None:
-        self._runtime = runtime
+        super().__init__(runtime)
         self._worker_id = worker_id
         self._tasks = tasks
         self._once = once
-        self._bell = Bell(runtime.clock)
-        self._left = False
-        self._running = runtime.background(self._run())
-
-    async def leave(self) -> None:
-        """Look no more, and wait until the last look has ended."""
-        self._left = True
-        self._bell.ring()
-        await self._runtime.ended(self._running)
+        self.begin()
 
     async def _run(self) -> None:
         offers = offers_of(self._tasks)

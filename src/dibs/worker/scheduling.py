@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from dibs.clock import Bell
 from dibs.domain.errors import DibsError, StoreUnavailable
+from dibs.worker.beside import Beside
 from dibs.worker.pace import pause
 
 if TYPE_CHECKING:
@@ -26,22 +26,14 @@ REFUSED_PAUSE = 60.0
 """Seconds until a refusal is tried again: what a key may do, or what a job may be, does not change soon."""
 
 
-class Scheduling:
+class Scheduling(Beside):
     """Looks after schedules until it is told to leave. Any number of processes may look after the same ones."""
 
     def __init__(self, runtime: Runtime, plans: Sequence[Plan]) -> None:
-        self._runtime = runtime
+        super().__init__(runtime)
         self._plans = {plan.name: plan for plan in plans}
-        self._bell = Bell(runtime.clock)
-        self._left = False
-        self._running = runtime.background(self._run()) if plans else None
-
-    async def leave(self) -> None:
-        """Look no more, and wait until the last look has ended."""
-        self._left = True
-        self._bell.ring()
-        if self._running is not None:
-            await self._runtime.ended(self._running)
+        if plans:
+            self.begin()
 
     async def _run(self) -> None:
         unpublished = list(self._plans)
