@@ -1,0 +1,1 @@
+"""What joins dibs to frameworks; nothing else imports it."""
