@@ -78,7 +78,7 @@ def test_each_attempt_has_its_worker_and_its_error(backend: DibsBackend, work: W
     claim.fail(Refused("by hand"))
     result.refresh()
     assert (result.status, result.attempts, result.finished_at) == ("READY", 1, None)
-    assert "Refused: by hand" in result.errors[0].traceback
+    assert (result.errors[0].exception_class, "Refused: by hand" in result.errors[0].traceback) == (Refused, True)
     work()
     result.refresh()
     assert (result.status, result.return_value) == ("SUCCESSFUL", ["it", 2, True])

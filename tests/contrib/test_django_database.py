@@ -15,7 +15,7 @@ from dibs import SchemaOutdated, Worker
 from dibs.contrib.django import DibsBackend
 from dibs.contrib.django.interface import TaskResultDoesNotExist, task_backends
 from tests.contrib.conftest import tasks
-from tests.contrib.work import add, seen, use_database, use_database_from_a_loop
+from tests.contrib.work import add, complete_within, seen, use_database, use_database_from_a_loop
 
 
 @pytest.fixture
@@ -91,3 +91,16 @@ async def test_a_task_s_own_connections_are_closed_after_it(migrated: DibsBacken
     assert [connection.closed for connection in seen] == [True, True]
     worker.stop()
     await running
+
+
+def test_a_task_s_effect_and_its_end_commit_together(migrated: DibsBackend, database: str) -> None:
+    with connections[database].cursor() as cursor:
+        cursor.execute("CREATE TABLE effect (fails boolean)")
+        good, bad = complete_within.enqueue(database, fails=False), complete_within.enqueue(database, fails=True)
+        asyncio.run(Worker(migrated.app).run(until_idle=True))
+        cursor.execute("SELECT fails FROM effect")
+        assert cursor.fetchall() == [(False,)]
+    good.refresh()
+    assert (good.status, good.return_value) == ("SUCCESSFUL", "as one")
+    bad.refresh()
+    assert (bad.status, [error.exception_class.__name__ for error in bad.errors]) == ("FAILED", ["Refused"])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import connections
+from django.db import connections, transaction
 
 import dibs
 from dibs.contrib.django import job_options
@@ -73,3 +73,15 @@ def use_database(alias: str) -> None:
 @task
 async def use_database_from_a_loop(alias: str) -> None:
     await sync_to_async(use_database.func)(alias)
+
+
+@task
+@job_options(max_attempts=1)
+def complete_within(alias: str, *, fails: bool) -> str:
+    """Its effect and its end are one."""
+    with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+        cursor.execute("INSERT INTO effect VALUES (%s)", [fails])
+        dibs.current().sync.complete("as one", connection=connections[alias].connection)
+        if fails:
+            raise Refused("after all")
+    return "not kept: it has ended already"

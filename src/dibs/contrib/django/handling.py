@@ -8,7 +8,7 @@ from inspect import iscoroutinefunction, signature
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
-from django.db import close_old_connections, connections
+from django.db import close_old_connections, connections, reset_queries
 from django.utils import timezone
 
 from dibs.app import App
@@ -23,7 +23,7 @@ from dibs.contrib.django.interface import (
 )
 from dibs.contrib.django.results import KeptError, class_path, kind_of, needs_log, result_of
 from dibs.domain.errors import InvalidJob, Problem
-from dibs.domain.failure import describe
+from dibs.domain.failure import cut, describe
 from dibs.domain.job import Error
 from dibs.domain.signals import Fail, Signal, Snooze
 from dibs.task import Task, Tasks
@@ -88,6 +88,7 @@ class Handler(Task[..., Any]):
     def _in_thread(self, *args: Any, **kwargs: Any) -> Any:
         """Run a plain function, with a connection to the database that is not stale, nor left open for nothing."""
         claim = current()
+        reset_queries()  # with DEBUG they are kept, for each thread, as for one request
         close_old_connections()
         try:
             log = self._queue.sync.log(claim.id) if needs_log(claim.job) and self._queue.runtime.clock.threads else []
@@ -139,9 +140,9 @@ def _told(claim: Claim, result: TaskResult) -> Iterator[None]:
             told = kept.traceback or kept.message
             result.errors.append(KeptError(exception_class_path=class_path(kind_of(error)), traceback=told))
             _finish(result, TaskResultStatus.FAILED)
-        if isinstance(error, Signal):
+        if isinstance(error, Signal) or not claim.untouched:  # one that settles by itself is judged by what it did
             raise
-        raise Reported(Error(kept.message, kind_of(error), kept.code, kept.traceback)) from error
+        raise Reported(cut(Error(kept.message, kind_of(error), kept.code, kept.traceback))) from error
 
 
 def _returned(result: TaskResult, value: Any) -> Any:

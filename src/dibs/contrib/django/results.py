@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ def _as_enqueued(task: Any, job: Job, log: Sequence[Event]) -> Any:
 
 def _error(error: Error) -> TaskError:
     told = error.traceback or f"{error.kind}: {error.message}"
-    return KeptError(exception_class_path=class_path(error.kind), traceback=told)
+    return KeptError(exception_class_path=class_path(error.kind, told), traceback=told)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,15 +121,17 @@ def kind_of(error: BaseException) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def class_path(kind: str) -> str:
-    """Say where the class is that an error is of."""
+def class_path(kind: str, traceback: str = "") -> str:
+    """Say where the class is that an error is of; one that was kept by its name alone is looked for in the traceback."""
     if "." in kind:
         return kind
     if kind in _KINDS:
         return _KINDS[kind]
-    if isinstance(getattr(builtins, kind, None), type):
-        return f"builtins.{kind}"
-    return f"dibs.{kind}" if isinstance(getattr(dibs, kind, None), type) else "builtins.Exception"
+    for home in (builtins, dibs):
+        if isinstance(getattr(home, kind, None), type):
+            return f"{home.__name__}.{kind}"
+    found = re.findall(rf"^([\w.]+\.{re.escape(kind)})(?::|$)", traceback, re.MULTILINE)
+    return str(found[-1]) if found else "builtins.Exception"
 
 
 def _time(us: int | None) -> datetime | None:
