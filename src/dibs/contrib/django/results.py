@@ -122,7 +122,7 @@ def kind_of(error: BaseException) -> str:
 
 
 def class_path(kind: str, traceback: str = "") -> str:
-    """Say where the class is that an error is of; one that was kept by its name alone is looked for in the traceback."""
+    """Say where the class of an error is; one that was kept by its name alone is looked for in the traceback."""
     if "." in kind:
         return kind
     if kind in _KINDS:
