@@ -18,10 +18,12 @@ SITE = Path(__file__).resolve().parents[2] / "examples" / "django_site"
 sys.path.append(str(SITE))
 os.environ["DJANGO_SETTINGS_MODULE"] = "settings"
 django.setup()
+del os.environ["DJANGO_SETTINGS_MODULE"]  # the processes that other tests start are none of Django's
 
 from dibs import Worker  # noqa: E402 - what follows needs Django's settings
 from dibs.contrib.django import DibsBackend  # noqa: E402
 from dibs.contrib.django.interface import task_backends  # noqa: E402
+from tests.broker.serving import Process  # noqa: E402
 from tests.servers.databases import bare_postgres  # noqa: E402
 
 
@@ -30,9 +32,26 @@ def tasks(**options: Any) -> dict[str, Any]:
     return {"default": {"BACKEND": "dibs.contrib.django.DibsBackend", "QUEUES": [], "OPTIONS": options}}
 
 
+@pytest.fixture(scope="session")
+def process() -> Iterator[Process]:
+    with Process() as process:
+        yield process
+
+
+@pytest.fixture(params=["memory", "served"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "memory":
+        yield "memory://"
+        return
+    process: Process = request.getfixturevalue("process")
+    process.tell("begin_openly", url=f"sqlite:///{tmp_path / 'jobs.db'}")
+    yield process.url
+    process.tell("end")
+
+
 @pytest.fixture
-def backend() -> Iterator[DibsBackend]:
-    with override_settings(TASKS=tasks(store="memory://", reap_every=0.1)):
+def backend(url: str) -> Iterator[DibsBackend]:
+    with override_settings(TASKS=tasks(store=url, reap_every=0.1)):
         yield task_backends["default"]
         task_backends["default"].app.sync.close()
 

@@ -307,3 +307,14 @@ def test_two_backends(work: Work, backend: DibsBackend) -> None:
         asyncio.run(Worker(fast.app).run(until_idle=True))
         result.refresh()
         assert (result.return_value, result.backend, result.task.backend) == (1, "fast", "fast")
+        again = fast.get_result(result.id)
+        again.refresh()
+        assert (again.backend, again.task.backend) == ("fast", "fast")
+
+
+def test_what_the_settings_no_longer_allow_can_still_be_read(backend: DibsBackend, url: str) -> None:
+    result = add.using(queue_name="gone").enqueue(1)
+    backend.queues = {"default"}
+    assert backend.get_result(result.id).task.queue_name == "default"
+    with pytest.raises(InvalidTask, match="Queue 'gone' is not valid"):
+        add.using(queue_name="gone")

@@ -101,18 +101,19 @@ def test_tasks_that_no_worker_would_import_are_named() -> None:
         ),
     ],
 )
-def test_the_address_of_a_database(said: dict[str, Any], url: str, database: str) -> None:
-    before = dict(connections[database].settings_dict)
-    connections[database].settings_dict.update({"USER": "", "PASSWORD": "", "HOST": "", "PORT": "", **said})
+def test_the_address_of_a_database(said: dict[str, Any], url: str) -> None:
+    engine = {"ENGINE": "django.db.backends.postgresql"}
+    connections.settings["shop"] = connections.configure_settings({"default": engine | said})["default"]
     try:
-        assert url_of(database) == url
-        assert read({"database": database}).store == url
-        assert read({"database": database, "store": "postgresql://pooler/shop"}).store == "postgresql://pooler/shop"
-        connections[database].settings_dict["OPTIONS"] = {"service": "shop"}
-        [(_, message)] = told(tasks(database=database))
+        assert url_of("shop") == url
+        assert read({"database": "shop"}).store == url
+        assert read({"database": "shop", "store": "postgresql://pooler/shop"}).store == "postgresql://pooler/shop"
+        assert told(tasks(database="shop")) == []
+        connections["shop"].settings_dict["OPTIONS"] = {"service": "shop"}
+        [(_, message)] = told(tasks(database="shop"))
         assert "'service'" in message
     finally:
-        connections[database].settings_dict.update(before)
+        del connections["shop"], connections.settings["shop"]
 
 
 def test_the_worker_command() -> None:

@@ -6,6 +6,7 @@ import builtins
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -30,8 +31,8 @@ _CANCELLED = "asyncio.exceptions.CancelledError"
 
 
 def needs_log(job: Job) -> bool:
-    """Say whether what happened to a job before its last claim is told by its log alone."""
-    return job.fence > 1
+    """Say whether what became of a job's claims is told by its log alone."""
+    return job.fence > 1 or (job.fence == 1 and job.status is Status.CANCELLED)
 
 
 def result_of(alias: str, task: Any, job: Job, log: Sequence[Event] = ()) -> Any:
@@ -43,7 +44,7 @@ def result_of(alias: str, task: Any, job: Job, log: Sequence[Event] = ()) -> Any
     if job.status is Status.CANCELLED:
         errors.append(KeptError(exception_class_path=_CANCELLED, traceback="the job was cancelled"))
     result = TaskResult(
-        task=_as_enqueued(task, job, log),
+        task=_as_enqueued(alias, task, job, log),
         id=job.id,
         status=_STATUS[job.status],
         enqueued_at=_time(job.created_us),
@@ -62,7 +63,7 @@ def result_of(alias: str, task: Any, job: Job, log: Sequence[Event] = ()) -> Any
 
 
 def _of_one_claim(job: Job) -> tuple[list[tuple[str, int]], list[TaskError]]:
-    if job.fence == 0 or job.settled_as is EventName.RELEASED:
+    if job.fence == 0 or (job.status is Status.PENDING and job.attempts == 0):  # or it was given back
         return [], []
     return [(job.worker_id or "", job.claimed_us or 0)], []
 
@@ -84,14 +85,15 @@ def _history(log: Sequence[Event]) -> tuple[list[tuple[str, int]], list[TaskErro
     return claims, errors
 
 
-def _as_enqueued(task: Any, job: Job, log: Sequence[Event]) -> Any:
+def _as_enqueued(alias: str, task: Any, job: Job, log: Sequence[Event]) -> Any:
     """Give the task with what the job was enqueued with; as it is defined, if that is no longer allowed."""
     due_us = log[0].due_us if log else job.due_us if job.attempts == 0 else job.created_us
     run_after = _time(due_us) if due_us > job.created_us else None
-    try:
-        return task.using(priority=job.priority, queue_name=job.queue, run_after=run_after)
-    except InvalidTask:
-        return task
+    said = {"priority": job.priority, "queue_name": job.queue, "run_after": run_after}
+    for changes in ({**said, "backend": alias}, {"backend": alias}):
+        with suppress(InvalidTask):
+            return task.using(**changes)
+    return task
 
 
 def _error(error: Error) -> TaskError:
