@@ -14,7 +14,7 @@ import pytest
 from django.test import override_settings
 from django.utils import timezone
 
-from dibs import InvalidRequest, Status, Worker
+from dibs import Call, Claim, InvalidRequest, Status, Worker
 from dibs.contrib.django import DibsBackend, job_options
 from dibs.contrib.django.interface import (
     InvalidTask,
@@ -235,6 +235,26 @@ def test_a_task_may_raise_what_any_handler_may(backend: DibsBackend, work: Work)
     work()
     result.refresh()
     assert (result.status, result.attempts, seen) == ("SUCCESSFUL", 1, ["snooze"] * 3)
+
+
+async def test_middleware_sees_what_a_task_raises_and_returns(backend: DibsBackend) -> None:
+    heard: list[Any] = []
+
+    @backend.app.middleware
+    async def listen(claim: Claim, call: Call) -> Any:
+        try:
+            heard.append(await call())
+        except Exception as error:
+            heard.append((claim.task, type(error)))
+            raise
+        return heard[-1]
+
+    await add.aenqueue(1)
+    result = await second_time.aenqueue("it")
+    await Worker(backend.app, concurrency=1).run(until_idle=True)
+    assert heard == [1, (second_time.module_path, Refused), ["it", 2, True]]
+    await result.arefresh()
+    assert [error.exception_class for error in result.errors] == [Refused]
 
 
 @pytest.fixture

@@ -21,13 +21,11 @@ from dibs.contrib.django.interface import (
     task_finished,
     task_started,
 )
-from dibs.contrib.django.results import KeptError, class_path, kind_of, needs_log, result_of
+from dibs.contrib.django.results import error_of, kind_of, needs_log, result_of
 from dibs.domain.errors import InvalidJob, Problem
-from dibs.domain.failure import cut, describe
-from dibs.domain.job import Error
-from dibs.domain.signals import Fail, Signal, Snooze
+from dibs.domain.failure import KIND, describe
+from dibs.domain.signals import Fail, Snooze
 from dibs.task import Task, Tasks
-from dibs.worker.settling import Reported
 
 _SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -128,21 +126,17 @@ class Handler(Task[..., Any]):
 
 @contextmanager
 def _told(claim: Claim, result: TaskResult) -> Iterator[None]:
-    """Note on the result how it fails, and tell the worker the class of what was raised, which Django asks for."""
+    """Have what is raised be kept by its class with its module, which Django asks for; and note it if it is the end."""
     try:
         yield
     except Snooze:
         raise
     except Exception as error:
-        last = isinstance(error, Fail) or claim.attempt >= claim.job.max_attempts
-        kept = describe(error)
-        if last:
-            told = kept.traceback or kept.message
-            result.errors.append(KeptError(exception_class_path=class_path(kind_of(error)), traceback=told))
+        vars(error)[KIND] = kind_of(error)
+        if isinstance(error, Fail) or claim.attempt >= claim.job.max_attempts:
+            result.errors.append(error_of(describe(error)))
             _finish(result, TaskResultStatus.FAILED)
-        if isinstance(error, Signal) or not claim.untouched:  # one that settles by itself is judged by what it did
-            raise
-        raise Reported(cut(Error(kept.message, kind_of(error), kept.code, kept.traceback))) from error
+        raise
 
 
 def _returned(result: TaskResult, value: Any) -> Any:

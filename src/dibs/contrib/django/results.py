@@ -40,7 +40,7 @@ def result_of(alias: str, task: Any, job: Job, log: Sequence[Event] = ()) -> Any
     params = job.params if isinstance(job.params, dict) else {}
     claims, errors = _history(log) if log else _of_one_claim(job)
     if job.error is not None and job.status is not Status.COMPLETED:
-        errors[-1:] = [_error(job.error)]
+        errors[-1:] = [error_of(job.error)]
     if job.status is Status.CANCELLED:
         errors.append(KeptError(exception_class_path=_CANCELLED, traceback="the job was cancelled"))
     result = TaskResult(
@@ -96,7 +96,8 @@ def _as_enqueued(alias: str, task: Any, job: Job, log: Sequence[Event]) -> Any:
     return task
 
 
-def _error(error: Error) -> TaskError:
+def error_of(error: Error) -> TaskError:
+    """Make an error of Django's of what is kept of one."""
     told = error.traceback or f"{error.kind}: {error.message}"
     return KeptError(exception_class_path=class_path(error.kind, told), traceback=told)
 
