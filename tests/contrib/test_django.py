@@ -26,7 +26,7 @@ from dibs.contrib.django.interface import (
 )
 from tests.contrib import work as tasks_of_tests
 from tests.contrib.conftest import tasks
-from tests.contrib.work import Refused, add, double, never, odd, second_time, seen, snooze
+from tests.contrib.work import Refused, add, any_names, double, never, odd, second_time, seen, snooze
 
 Work = Callable[[], None]
 
@@ -235,6 +235,14 @@ def test_a_task_may_raise_what_any_handler_may(backend: DibsBackend, work: Work)
     work()
     result.refresh()
     assert (result.status, result.attempts, seen) == ("SUCCESSFUL", 1, ["snooze"] * 3)
+
+
+def test_arguments_may_have_any_names(backend: DibsBackend, work: Work) -> None:
+    names = {"args": 2, "kwargs": 3, "task": 4, "context": 5}
+    result = any_names.enqueue(**names)
+    work()
+    result.refresh()
+    assert result.return_value == names
 
 
 async def test_middleware_sees_what_a_task_raises_and_returns(backend: DibsBackend) -> None:

@@ -30,6 +30,11 @@ def add(a: int, b: int = 0) -> int:
 
 
 @task
+def any_names(**names: int) -> dict[str, int]:
+    return names
+
+
+@task
 async def double(a: int) -> int:
     return 2 * a
 

@@ -83,7 +83,7 @@ class Handler(Task[..., Any]):
             raise InvalidJob([Problem("params", f"{error} of task {self.name!r}")]) from None
         return tuple(args), dict(kwargs)
 
-    def _in_thread(self, *args: Any, **kwargs: Any) -> Any:
+    def _in_thread(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run a plain function, with a connection to the database that is not stale, nor left open for nothing."""
         claim = current()
         reset_queries()  # with DEBUG they are kept, for each thread, as for one request
@@ -102,7 +102,7 @@ class Handler(Task[..., Any]):
         finally:
             close_old_connections()
 
-    async def _on_loop(self, *args: Any, **kwargs: Any) -> Any:
+    async def _on_loop(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run a coroutine. What it calls by ``sync_to_async`` has a thread of its own, as for a request of Django's."""
         claim = current()
         async with ThreadSensitiveContext():
