@@ -484,7 +484,7 @@ def _rolled_back_perhaps(connection: Any) -> bool:
         if (state := getattr(connection, name, None)) is not None:
             return not (state() if callable(state) else state)
     status = getattr(getattr(connection, "info", None), "transaction_status", None)  # psycopg's
-    return status is None or bool(status.name == "IDLE")
+    return status is None or status.name in {"IDLE", "UNKNOWN"}  # the latter once it is closed
 
 
 def _set_event(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

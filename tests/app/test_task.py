@@ -83,7 +83,7 @@ async def test_task_options_are_merged_call_first(app: App) -> None:
     assert not (await send.options(unique=False).enqueue("a")).was_duplicate
     keyed = await send.options(unique_key="k", queue="other").enqueue("a")
     assert (keyed.unique_key, keyed.queue) == ("k", "other")
-    later = send.options(delay=60).options(scheduled_at=None, priority=3)  # type: ignore[arg-type]
+    later = send.options(delay=60).options(scheduled_at=None, priority=3)
     assert (await later.options(unique=False).enqueue("b")).priority == 3
     assert (await app.counts()).scheduled == 1
 

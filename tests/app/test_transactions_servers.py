@@ -140,3 +140,15 @@ async def test_psycopg_that_rolls_back_fails_the_job(shop: App, url: str) -> Non
                 _ = 1 / 0
 
     assert await status_of(shop, claim) is Status.FAILED
+
+
+@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+async def test_psycopg_that_is_closed_fails_the_job(shop: App, url: str) -> None:
+    """As by a framework that closes connections on the way out of the handler."""
+    claim = await held(shop)
+    with pytest.raises(ZeroDivisionError):
+        async with claim, await psycopg.AsyncConnection.connect(url) as connection:
+            await claim.complete(connection=connection)
+            _ = 1 / 0
+
+    assert await status_of(shop, claim) is Status.FAILED

@@ -5,6 +5,7 @@ that becomes accepted fails the check.
 """
 # pyright: reportUnnecessaryTypeIgnoreComment=true
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import assert_type
@@ -113,6 +114,8 @@ async def tasks_are_typed_by_their_signature() -> None:
     dibs.Worker(app, handler_processes="2")  # type: ignore[arg-type]
     app.task(process="yes")  # type: ignore[call-overload]
     assert_type(await send.options(delay=60, idempotency_key="k", connection=None).enqueue("a"), dibs.Job)
+    key: str | None = os.environ.get("KEY")  # as of a request's header, which may be there or not
+    assert_type(await send.options(idempotency_key=key, queue=None).enqueue("a"), dibs.Job)
     assert_type(send.sync.enqueue("a", subject="b"), dibs.Job)
     assert_type(send.sync.options(priority="high").enqueue("a"), dibs.Job)
     assert_type(send.job("a"), dibs.NewJob)

@@ -37,35 +37,6 @@ class Unknown:
     """What neither msgspec nor pydantic knows."""
 
 
-class NoNumber(ValueError):
-    """As pydantic tells it."""
-
-    def errors(self) -> list[dict[str, Any]]:
-        return [{"loc": ("n",), "msg": "must be a number", "input": "secret"}]
-
-
-class Model:
-    """As a model of pydantic is: it makes and writes itself."""
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Model) and other.n == self.n
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @classmethod
-    def model_validate(cls, value: Any) -> "Model":
-        if not isinstance(value, dict) or not isinstance(value.get("n"), int):
-            raise NoNumber("a page of text")
-        return cls(value["n"])
-
-    def model_dump(self, mode: str) -> dict[str, Any]:
-        assert mode == "json"
-        return {"n": self.n}
-
-
 def arguments(function: Callable[..., Any]) -> Arguments:
     return Arguments(function, inspect.signature(function))
 
@@ -96,9 +67,6 @@ KINDS = [
     (int | None, None, None),
     (Point | str, Point(1), {"x": 1, "y": 0.0}),
     (Annotated[int, msgspec.Meta(ge=0)], 3, 3),
-    (Model, Model(3), {"n": 3}),
-    (list[Model], [Model(3)], [{"n": 3}]),
-    (Model | None, Model(3), {"n": 3}),
     (Any, {"a": [1]}, {"a": [1]}),
     ("no such name", 1, 1),
 ]
@@ -126,7 +94,6 @@ def test_there_and_back(kind: Any, value: Any, sent: Any) -> None:
         (Colour, "blue", "params.it", "invalid enum value 'blue'"),
         (dt.date, "soon", "params.it", "invalid RFC3339 encoded date"),
         (Annotated[int, msgspec.Meta(ge=0)], -1, "params.it", "expected `int` >= 0"),
-        (list[Model], [{"n": 1}, {"n": "a"}], "params.it[1]", "n: must be a number"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(kind: Any, bad: Any, field: str, message: str) -> None:

@@ -11,6 +11,9 @@ from dibs.domain.job import Error
 MAX_ERROR = 8 * 1024
 """Bytes of UTF-8, all fields together."""
 
+KIND = "__dibs_kind__"
+"""The attribute of an exception that says what it is kept as, if that is not the name of its class."""
+
 _MAX_KIND = 128
 _MAX_CODE = 128
 _MAX_MESSAGE = 4 * 1024
@@ -27,7 +30,8 @@ def describe(error: object) -> Error:
         return cut(Error(error or "failed"))
     if not isinstance(error, BaseException):
         raise InvalidRequest([Problem("error", "must be an exception, a text or a dibs.Error")])
-    return cut(Error(_message(error), type(error).__name__, _code(error), _traceback(error)))
+    kind = vars(error).get(KIND) or type(error).__name__
+    return cut(Error(_message(error), kind, _code(error), _traceback(error)))
 
 
 def cut(error: Error) -> Error:

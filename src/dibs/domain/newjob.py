@@ -13,22 +13,22 @@ from dibs.domain.retry import Backoff, Duration
 
 
 class EnqueueOptions(TypedDict, total=False):
-    """The options of one enqueue; whatever is left out comes from the task, then the queue, then the app."""
+    """The options of one enqueue; whatever is left out, or none, comes from the task, then the queue, then the app."""
 
-    id: str
-    queue: str
-    priority: int | str
-    delay: Duration
-    scheduled_at: datetime
-    max_attempts: int
-    retry: Backoff
-    timeout: Duration
-    lease: Duration
-    retention: Retention | Duration
-    idempotency_key: str
+    id: str | None
+    queue: str | None
+    priority: int | str | None
+    delay: Duration | None
+    scheduled_at: datetime | None
+    max_attempts: int | None
+    retry: Backoff | None
+    timeout: Duration | None
+    lease: Duration | None
+    retention: Retention | Duration | None
+    idempotency_key: str | None
     unique: bool
-    unique_key: str
-    batch: str
+    unique_key: str | None
+    batch: str | None
     tags: Sequence[str]
 
 

@@ -1,7 +1,7 @@
 """The JSON Schema of a function's arguments, as they are sent: one object that names them. Pure, and it never fails.
 
-What is told of a type is what ``msgspec`` tells of it, and of a pydantic model what that itself does. A type that
-neither can describe may be anything; so may one whose name means nothing where the function was defined.
+What is told of a type is what ``msgspec`` tells of it, and of what is pydantic's what that tells. A type that neither
+can describe may be anything; so may one whose name means nothing where the function was defined.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+
+from dibs.domain.models import model_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -91,20 +93,29 @@ def _can_be_described(kind: Any) -> bool:
 def _described(kinds: Mapping[str, Any]) -> tuple[dict[str, Schema], dict[str, Schema]]:
     foreign: dict[str, Schema] = {}
 
+    def take_over(prefix: str, describes: Callable[..., Schema]) -> Schema:
+        """Take a schema that has names of its own for its parts, and keep them apart from all others."""
+        prefix = re.sub(r"\W", "_", prefix)
+        schema = describes(ref_template=_REF.format(prefix + "{model}"))
+        foreign.update({prefix + name: inner for name, inner in schema.pop("$defs", {}).items()})
+        return schema
+
     def describe(kind: Any) -> Schema:
         """Describe what msgspec does not know: a model of pydantic describes itself, with names of its own."""
         describes = getattr(kind, "model_json_schema", None)
         if describes is None:
             return _ANYTHING
-        prefix = re.sub(r"\W", "_", f"{kind.__module__}.{kind.__qualname__}.")
-        schema: Schema = describes(ref_template=_REF.format(prefix + "{model}"))
-        foreign.update({prefix + name: inner for name, inner in schema.pop("$defs", {}).items()})
-        return schema
+        return take_over(f"{kind.__module__}.{kind.__qualname__}.", describes)
 
+    models = {name: model for name, kind in kinds.items() if (model := model_of(kind)) is not None}
     made, shared = msgspec.json.schema_components(
-        kinds.values(), schema_hook=describe, ref_template=_REF.format("{name}")
+        [Any if name in models else kind for name, kind in kinds.items()],
+        schema_hook=describe,
+        ref_template=_REF.format("{name}"),
     )
-    schemas = {name: _loosened(schema) for name, schema in zip(kinds, made, strict=True)}
+    told = dict(zip(kinds, made, strict=True))
+    told.update({name: take_over(f"{name}.", model.schema) for name, model in models.items()})
+    schemas = {name: _loosened(schema) for name, schema in told.items()}
     return schemas, {name: _loosened(schema) for name, schema in {**shared, **foreign}.items()}
 
 

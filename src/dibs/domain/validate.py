@@ -25,6 +25,7 @@ from dibs.domain.checks import (
 )
 from dibs.domain.errors import InvalidJob, InvalidRequest, Problem, TooLarge
 from dibs.domain.job import Draft, Retention, Terms
+from dibs.domain.models import write
 from dibs.domain.retry import Duration, micros
 from dibs.domain.settings import APP_DEFAULTS, Defaults
 
@@ -37,7 +38,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _LONG = re.compile(rb"[0-9]{19}")  # as many digits as the first number outside
 
-_encode = msgspec.json.Encoder(order="sorted").encode
+_encode = msgspec.json.Encoder(order="sorted", enc_hook=write).encode
 
 
 def draft(new: NewJob, config: Config, id: str) -> Draft:
@@ -143,7 +144,7 @@ def encode(field: str, value: Any, limit: int, error: type[InvalidJob | InvalidR
         encoded = _encode(value)
         # msgspec writes what is not a number as null, and whole numbers of any length: only there is a closer look due.
         if b"null" in encoded or _LONG.search(encoded):
-            _refuse_numbers(field, msgspec.to_builtins(value, str_keys=True), error)
+            _refuse_numbers(field, msgspec.to_builtins(value, enc_hook=write, str_keys=True), error)
     except RecursionError:
         raise error([Problem(field, "is nested too deeply, or contains itself")]) from None
     except UnicodeEncodeError:
