@@ -22,6 +22,7 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 
     imports: Imports
     max_result_bytes: int
+    take_up: Where | None = None  # what takes up the context that a handler is to run in
 
 
 class Run(msgspec.Struct, frozen=True, tag=True):
@@ -29,6 +30,7 @@ class Run(msgspec.Struct, frozen=True, tag=True):
 
     where: Where
     job: Job
+    context: dict[str, str] | None = None
 
 
 class Told(msgspec.Struct, frozen=True, tag=True):

@@ -22,7 +22,7 @@ from dibs.domain.failure import describe
 from dibs.domain.job import Error
 from dibs.domain.signals import Snooze
 from dibs.worker import frames
-from dibs.worker.finding import imports_of, where_is
+from dibs.worker.finding import imports_of, where_is, where_it_is
 from dibs.worker.frames import Done, Hello, Raised, Ready, Run, Stop, Tell, Told
 from dibs.worker.group import Leader, exit_code
 from dibs.worker.guard import Guard, kill_group
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from dibs.app import App
     from dibs.claim import Claim
+    from dibs.telemetry import Telemetry
     from dibs.worker.finding import Where
 
 PATIENCE = 2.0
@@ -73,9 +74,12 @@ def check_processes(app: App, tasks: Sequence[str], most: int | None, concurrenc
 class Processes:
     """As many processes as there are calls at once, up to ``most``."""
 
-    def __init__(self, most: int, places: Mapping[str, Where], hello: Hello) -> None:
+    def __init__(
+        self, most: int, places: Mapping[str, Where], hello: Hello, telemetry: Telemetry | None = None
+    ) -> None:
         self._places = places
         self._hello = hello
+        self._telemetry = telemetry
         self._turns = asyncio.Semaphore(most)
         self._waiting: set[asyncio.Task[Any]] = set()
         self._idle: list[Process] = []
@@ -85,7 +89,10 @@ class Processes:
     def of(cls, app: App, tasks: Sequence[str], most: int) -> Processes:
         """Make those for some tasks of an app."""
         places = {name: where_is(app.tasks[name]) for name in tasks}
-        return cls(most, places, Hello(imports_of(app), app.runtime.config.max_result_bytes))
+        telemetry = app.telemetry
+        take_up = None if telemetry is None else where_it_is(telemetry.take_up)
+        hello = Hello(imports_of(app), app.runtime.config.max_result_bytes, take_up)
+        return cls(most, places, hello, telemetry)
 
     async def call(self, claim: Claim, limit: float | None) -> Any:
         """Run the handler of a claim in a process, for so many seconds at the most; give what it returns.
@@ -95,7 +102,8 @@ class Processes:
         async with self._turn():
             process = self._take() or await Process.start(self._hello, self._guard)
             try:
-                return await process.call(Run(self._places[claim.task], claim.job), claim, limit)
+                context = None if self._telemetry is None else self._telemetry.context()
+                return await process.call(Run(self._places[claim.task], claim.job, context), claim, limit)
             finally:
                 if process.fit:
                     self._idle.append(process)

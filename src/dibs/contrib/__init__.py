@@ -1,0 +1,1 @@
+"""What joins dibs to other packages: a module for each, which needs that package and says so if it is not there."""
