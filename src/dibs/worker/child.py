@@ -20,6 +20,8 @@ from itertools import count
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import msgspec
+
 from dibs.broker.intake import check_extensions
 from dibs.claim import Claim, set_current
 from dibs.clock import Clock
@@ -35,6 +37,7 @@ from dibs.task import Task, Tasks
 from dibs.worker import frames
 from dibs.worker.finding import Where, find, import_all
 from dibs.worker.frames import Done, Hello, Raised, Ready, Run, Stop, Tell, Told
+from dibs.worker.renewal import resident
 
 if TYPE_CHECKING:
     from dibs.broker.protocol import Ending
@@ -110,7 +113,7 @@ class Child:
                 answer = copy_context().run(self._handle, run, take_up, hello.max_result_bytes)
                 self._claim = None
                 self._busy = False  # Race: as soon as it has its answer, the worker may close the line, and that is all
-                self._send(answer)
+                self._send(msgspec.structs.replace(answer, memory=resident()))
 
     def _handle(self, run: Run, take_up: TakeUp, limit: int) -> Done | Raised:
         claim = self._claim = Handled(self, run.job)

@@ -81,6 +81,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """The function has returned; what it returned, as JSON."""
 
     result: bytes
+    memory: int = 0  # bytes that the process has
 
 
 class Raised(msgspec.Struct, frozen=True, tag=True):
@@ -91,6 +92,7 @@ class Raised(msgspec.Struct, frozen=True, tag=True):
     delay: float | None = None
     meant: bool = False  # a Retry: no mishap
     snooze: bool = False  # given back until ``delay`` is over
+    memory: int = 0  # as above
 
 
 _down: msgspec.msgpack.Decoder[Hello | Run | Told | Stop] = msgspec.msgpack.Decoder(Hello | Run | Told | Stop)
