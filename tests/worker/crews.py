@@ -18,13 +18,13 @@ class Crew:
     def __init__(self, folder: Path) -> None:
         self.url = f"sqlite:///{folder / 'jobs.db'}"
         self.runs = folder / "runs"
-        self._environment = {**os.environ, "DIBS_STORE": self.url, "TEST_RUNS": str(self.runs)}
+        self.environment = {**os.environ, "DIBS_STORE": self.url, "TEST_RUNS": str(self.runs)}
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", "from dibs.cli import main; main()", "worker", "crew_app:app", *options]
         with Path(f"{self.runs}-{len(self.processes)}").open("w") as said:
-            process = subprocess.Popen(command, cwd=HERE, env=self._environment, stdout=said, stderr=said)
+            process = subprocess.Popen(command, cwd=HERE, env=self.environment, stdout=said, stderr=said)
         self.processes.append(process)
         return process
 

@@ -319,6 +319,11 @@ async def test_an_app_is_instrumented_once() -> None:
     assert (len(app.layers), other.layers) == (1, [])
 
 
+def test_what_is_no_app_is_refused() -> None:
+    with pytest.raises(dibs.InvalidRequest, match="app: must be"):
+        otel.instrument("shop:app")  # type: ignore[arg-type]
+
+
 async def test_without_a_provider_nothing_is_made_and_nothing_stored(app: App) -> None:
     otel.instrument(app)
 

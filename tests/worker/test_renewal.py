@@ -31,6 +31,10 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def shared(folder: Path) -> list[Path]:
+    return list(folder.glob("dibs-*"))
+
+
 def alive(pid: int) -> bool:
     try:
         return "zombie" not in Path(f"/proc/{pid}/status").read_text()
@@ -194,15 +198,18 @@ async def test_a_dead_one_is_replaced_and_all_stop_together(crew: Crew, file: Ap
     assert "stopping at once" not in said
 
 
-async def test_without_whoever_looks_after_them_they_finish_and_end(crew: Crew, file: App) -> None:
-    process = crew.start("--processes", "2")
+async def test_without_whoever_looks_after_them_they_finish_and_end(crew: Crew, file: App, tmp_path: Path) -> None:
+    crew.environment["TMPDIR"] = str(tmp_path)
+    process = crew.start("--processes", "2", "--metrics-port", "0")
     await file.enqueue_many([NewJob("in_thread", {"seconds": 0.7})] * 2)
     await until(lambda: len(crew.lines("began")) == 2)
     members = children(process.pid)
+    assert shared(tmp_path)
     process.kill()
     await until(lambda: not any(map(alive, members)))
     assert Counter(crew.lines("began")) == Counter(crew.lines("ended"))
     assert (await file.counts()).completed == 2
+    assert not shared(tmp_path), "nothing is left behind"
 
 
 # What may be asked for

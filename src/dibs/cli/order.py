@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +81,7 @@ def member(given: str, file: int, place: int) -> int:
     try:
         worker = order.make(lambda app: _meter(order, app, place))
         order.announce(worker)
-        status = crew.serve(worker, file, until_idle=order.until_idle)
+        status = crew.serve(worker, file, partial(_tidy, order), until_idle=order.until_idle)
     except DibsError as error:
         logger.error("a worker process cannot go on: %s", error)  # noqa: TRY400 - a sentence says it
         return error.exit_code
@@ -95,6 +97,12 @@ def _meter(order: Order, app: App, place: int) -> Meter | None:
 
     with shared(Path(order.metrics), place):
         return Metrics(app.tasks, app.runtime.clock, None)
+
+
+def _tidy(order: Order) -> None:
+    """Remove what was shared, since no one else is left to do it; who still counts there counts for no one."""
+    if order.metrics is not None:
+        shutil.rmtree(order.metrics, ignore_errors=True)
 
 
 def _queues(given: list[str] | None) -> list[str] | dict[str, int] | None:

@@ -23,7 +23,10 @@ except ImportError:
 
     raise NotSupported("traces need opentelemetry-api", hint="pip install 'dibs-queue[otel]'") from None
 
+from dibs import __version__
+from dibs.app import App
 from dibs.domain.checks import check_trace
+from dibs.domain.errors import InvalidRequest, Problem
 from dibs.domain.signals import Fail, Retry, Snooze
 from dibs.worker.handling import timed_out
 from dibs.worker.settling import Exited, Reported, TimedOut
@@ -33,7 +36,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import TracerProvider
 
-    from dibs.app import App
     from dibs.claim import Claim
     from dibs.domain.job import Error, Job
     from dibs.domain.newjob import NewJob
@@ -49,7 +51,9 @@ def instrument(app: App, *, parent: bool = False, tracer_provider: TracerProvide
     The run of a handler begins a trace of its own, with a link to the span that enqueued its job. With ``parent`` it is
     also a child of that span, and its trace goes on: one trace for all that a request set off, however long it takes.
     """
-    app.instrument(_Spans(trace.get_tracer("dibs", tracer_provider=tracer_provider), parent=parent))
+    if not isinstance(app, App):
+        raise InvalidRequest([Problem("app", "must be a dibs.App")])
+    app.instrument(_Spans(trace.get_tracer("dibs", __version__, tracer_provider), parent=parent))
 
 
 @contextmanager

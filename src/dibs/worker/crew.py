@@ -189,17 +189,17 @@ class Member:
 # In a member
 
 
-def serve(worker: Worker, file: int, *, until_idle: bool = False) -> int:
+def serve(worker: Worker, file: int, left_alone: Callable[[], None], *, until_idle: bool = False) -> int:
     """Run a worker as this process's only business, until the crew says otherwise, or is gone; give the exit status."""
     os.set_inheritable(file, False)  # noqa: FBT003 - what handlers start has nothing to do with the crew
     with socket.socket(fileno=file) as line:
         line.settimeout(0)
-        asyncio.run(_serve(worker, line, until_idle=until_idle))
+        asyncio.run(_serve(worker, line, left_alone, until_idle=until_idle))
     return SPENT if worker.spent else 0
 
 
-async def _serve(worker: Worker, line: socket.socket, *, until_idle: bool) -> None:
-    listening = asyncio.ensure_future(_listen(worker, line))
+async def _serve(worker: Worker, line: socket.socket, left_alone: Callable[[], None], *, until_idle: bool) -> None:
+    listening = asyncio.ensure_future(_listen(worker, line, left_alone))
     try:
         async with worker.app:
             await worker.run(until_idle=until_idle)
@@ -209,10 +209,11 @@ async def _serve(worker: Worker, line: socket.socket, *, until_idle: bool) -> No
             await listening
 
 
-async def _listen(worker: Worker, line: socket.socket) -> None:
+async def _listen(worker: Worker, line: socket.socket, left_alone: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     with suppress(OSError):
         while said := await loop.sock_recv(line, 1):
             worker.signalled(said[0])
     logger.warning("whoever looks after worker %s is gone: finishing what runs", worker.worker_id)
+    left_alone()
     worker.stop()
