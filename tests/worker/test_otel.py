@@ -135,6 +135,16 @@ async def test_a_run_is_joined_to_whoever_enqueued_its_job(
     ]
 
 
+@pytest.mark.parametrize("as_child", [False, True])
+async def test_a_job_without_a_trace_begins_one(kinds: App, traces: Traces, *, as_child: bool) -> None:
+    await kinds.enqueue("async")
+    otel.instrument(kinds, parent=as_child, tracer_provider=traces.provider)
+    with traces.tracer.start_as_current_span("around the worker"):
+        await work(kinds)
+    process = traces.one("process default")
+    assert (parent(process), linked(process)) == (None, [])
+
+
 async def test_each_way_to_enqueue_has_one_span(kinds: App, traces: Traces) -> None:
     otel.instrument(kinds, tracer_provider=traces.provider)
     task: Any = kinds.tasks["async"]
