@@ -55,6 +55,7 @@ LEFT_OUT = {
         "layers",
         "trace_context",
         "traced",
+        "instrument",
         "once",
         "close",
     },

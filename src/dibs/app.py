@@ -24,6 +24,7 @@ from dibs.middleware import Middleware, check_middleware
 from dibs.page import Page
 from dibs.runtime import Runtime
 from dibs.task import P, R, ScheduleOptions, Task, TaskOptions, Tasks, check_new_jobs, new_job, with_defaults
+from dibs.telemetry import Telemetry, check_telemetry, send
 from dibs.tracing import TraceContext, check_trace_context, traced
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class App:
         self._tasks = Tasks(self)
         self._layers: list[Middleware] = []
         self._trace: TraceContext | None = None
+        self.telemetry: Telemetry | None = None
 
     @property
     def sync(self) -> SyncApp:
@@ -143,6 +145,12 @@ class App:
         self._trace = function
         return function
 
+    def instrument(self, telemetry: Telemetry) -> None:
+        """Tell of each enqueue and each run of a handler; ``dibs.contrib.otel.instrument(app)`` is who calls this."""
+        check_telemetry(self.telemetry, self._trace)
+        self.telemetry, self._trace = telemetry, telemetry.context
+        self._layers.insert(0, telemetry.process)
+
     def traced(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
         """Put the caller's trace on jobs, if there is one to put."""
         return jobs if self._trace is None else traced(self._trace, jobs)
@@ -154,14 +162,14 @@ class App:
     ) -> Job:
         """Enqueue one job by the name of its task; ``job.was_duplicate`` says that it was there already."""
         new = new_job(task, params, options, self._tasks.defaults(task))
-        [job] = await self.runtime.broker().enqueue(self.traced([new]), connection=connection)
+        [job] = await send(self, [new], connection)
         return job
 
     async def enqueue_many(self, jobs: Sequence[NewJob], *, connection: Any = None) -> list[Job]:
         """Enqueue up to 1000 jobs, all of them or none."""
         check_new_jobs(jobs)
         completed = [with_defaults(new, self._tasks.defaults(new.task)) for new in jobs]
-        return await self.runtime.broker().enqueue(self.traced(completed), connection=connection)
+        return await send(self, completed, connection)
 
     # Claim
 

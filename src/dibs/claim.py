@@ -141,6 +141,11 @@ class Claim:
         return self._settled is not None
 
     @property
+    def verb(self) -> str | None:
+        """How the claim has been settled: ``complete``, ``fail`` or ``release``; none if it has not."""
+        return self._settled
+
+    @property
     def lost_event(self) -> asyncio.Event:
         """An event of the running loop that is set as soon as the claim is known to be lost."""
         if self._lost_event is None:

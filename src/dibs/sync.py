@@ -288,6 +288,11 @@ class SyncClaim(TwinClaim):
         """Whether the claim has been completed, failed or released."""
         return self._async.settled
 
+    @property
+    def verb(self) -> str | None:
+        """How the claim has been settled: ``complete``, ``fail`` or ``release``; none if it has not."""
+        return self._async.verb
+
     def on_lost(self, callback: Callable[[], None]) -> None:
         """Have a function called, on any thread, once the claim is known to be lost."""
         self._async.on_lost(callback)

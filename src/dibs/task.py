@@ -14,6 +14,7 @@ from dibs.domain.errors import InvalidJob, InvalidRequest, Problem, WrongState
 from dibs.domain.newjob import EnqueueOptions, NewJob
 from dibs.domain.settings import DEFAULTS, Defaults
 from dibs.domain.signature import schema_of
+from dibs.telemetry import send
 
 if TYPE_CHECKING:
     from dibs.app import App
@@ -84,8 +85,7 @@ class Task(Generic[P, R]):
         params, options = self._bind(args, kwargs), dict(self._call)
         connection = options.pop("connection", None)
         new = new_job(self.name, params, options, self.defaults)
-        app = self._app()
-        [job] = await app.runtime.broker().enqueue(app.traced([new]), connection=connection)
+        [job] = await send(self._app(), [new], connection)
         return job
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob:

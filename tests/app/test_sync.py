@@ -287,7 +287,7 @@ def test_the_twin_is_as_it_would_be_generated() -> None:
             SyncApp,
             {
                 *("sync", "task", "tasks", "schedule", "plans", "include"),
-                *("middleware", "layers", "trace_context", "traced"),
+                *("middleware", "layers", "trace_context", "traced", "instrument"),
             },
         ),
         (

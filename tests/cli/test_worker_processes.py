@@ -53,6 +53,17 @@ def test_a_handler_finds_its_app_too(shop: Place) -> None:
     app.sync.close()
 
 
+def test_so_it_does_in_several_processes_that_are_renewed(shop: Place) -> None:
+    app = dibs.App(shop.url)
+    app.sync.enqueue_many([dibs.NewJob("crunch", {"n": n}) for n in range(3)])
+    shop.dibs("worker", "shop.app:app", "--processes", "2", "--renew-after-jobs", "2", "--until-idle")
+
+    jobs = list(app.sync.find())
+    assert len(jobs) == 6
+    assert {(job.status, job.fence, job.attempts) for job in jobs} == {(dibs.Status.COMPLETED, 1, 1)}
+    app.sync.close()
+
+
 def test_more_processes_than_handlers(shop: Place) -> None:
     done = shop.dibs("worker", "shop.app:app", "--handler-processes", "3", "--concurrency", "2", code=2)
     assert "handler_processes: no more than 2 handlers run at once" in done.stderr

@@ -10,6 +10,7 @@ import pytest
 
 from dibs import App, Counts, Job, Worker
 from tests.broker.serving import Process
+from tests.worker.crews import Crew
 from tests.worker.execs import Execs, execs_on
 
 
@@ -40,6 +41,16 @@ async def app(url: str) -> AsyncIterator[App]:
 def execs(url: str, tmp_path: Path) -> Iterator[Execs]:
     with execs_on(url, tmp_path) as execs:
         yield execs
+
+
+@pytest.fixture
+def crew(tmp_path: Path) -> Iterator[Crew]:
+    crew = Crew(tmp_path)
+    yield crew
+    for process in crew.processes:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
 
 
 @asynccontextmanager

@@ -8,6 +8,8 @@ import dibs
 
 app = dibs.App(os.environ["DIBS_STORE"], reap_every=0.2)
 
+leaked: list[bytes] = []
+
 
 def tell(what: str) -> None:
     claim = dibs.current()
@@ -31,6 +33,14 @@ def in_thread(seconds: float) -> int:
     time.sleep(seconds)
     tell("ended")
     return dibs.current().fence
+
+
+@app.task
+def leak(mib: int) -> int:
+    tell("began")
+    leaked.append(b"x" * (mib * 1024 * 1024))
+    tell("ended")
+    return os.getpid()
 
 
 @app.task

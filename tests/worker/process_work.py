@@ -70,6 +70,14 @@ def pid() -> int:
     return os.getpid()
 
 
+_leaked: list[bytes] = []
+
+
+def leak(mib: int) -> int:
+    _leaked.append(b"x" * (mib * 1024 * 1024))
+    return os.getpid()
+
+
 def look(a: int, /, *, b: int = 2) -> dict[str, Any]:
     """Say what a handler sees of its claim."""
     claim = dibs.current()

@@ -7,80 +7,19 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from dibs import App, Backoff, NewJob, Status
-
-HERE = Path(__file__).parent
-
-
-class Crew:
-    """Worker processes on one file."""
-
-    def __init__(self, folder: Path) -> None:
-        self.url = f"sqlite:///{folder / 'jobs.db'}"
-        self.runs = folder / "runs"
-        self._environment = {**os.environ, "DIBS_STORE": self.url, "TEST_RUNS": str(self.runs)}
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def start(self, *options: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", "from dibs.cli import main; main()", "worker", "crew_app:app", *options]
-        with Path(f"{self.runs}-{len(self.processes)}").open("w") as said:
-            process = subprocess.Popen(command, cwd=HERE, env=self._environment, stdout=said, stderr=said)
-        self.processes.append(process)
-        return process
-
-    async def ended(self, process: subprocess.Popen[bytes]) -> str:
-        """Wait for a process; give what it said."""
-        said = Path(f"{self.runs}-{self.processes.index(process)}")
-        await asyncio.to_thread(process.wait, 20)
-        return await asyncio.to_thread(said.read_text)
-
-    def lines(self, what: str) -> list[tuple[str, int]]:
-        """Which jobs began or ended, and under which fence."""
-        if not self.runs.exists():
-            return []
-        whole = self.runs.read_text().rpartition("\n")[0]  # the last line may be on its way
-        words = [line.split() for line in whole.splitlines()]
-        return [(id, int(fence)) for kind, id, fence, _ in words if kind == what]
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Crew]:
-    crew = Crew(tmp_path)
-    yield crew
-    for process in crew.processes:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
+from tests.worker.crews import HERE, Crew, all_at_work, all_ended, until
 
 
 @pytest.fixture
 async def app(crew: Crew) -> AsyncIterator[App]:
     async with App(crew.url, reap_every=0.2) as app:
         yield app
-
-
-async def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - it is another process that makes it true
-            await asyncio.sleep(0.01)
-
-
-async def all_ended(app: App, number: int, seconds: float = 60) -> None:
-    async with asyncio.timeout(seconds):
-        while (await app.counts()).completed < number:  # noqa: ASYNC110 - likewise
-            await asyncio.sleep(0.05)
-
-
-async def all_at_work(app: App, number: int) -> None:
-    """Wait until so many have begun: a signal that comes before a process knows what to do with it just ends it."""
-    async with asyncio.timeout(60):
-        while sum(worker.status == "active" for worker in await app.workers()) < number:  # noqa: ASYNC110 - likewise
-            await asyncio.sleep(0.05)
 
 
 async def test_sigterm_lets_what_runs_finish(crew: Crew, app: App) -> None:

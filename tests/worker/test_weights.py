@@ -9,7 +9,7 @@ import pytest
 import dibs
 from dibs import App, FakeClock, InvalidRequest, Job, Status, Worker
 from dibs.broker.protocol import Ask, Broker
-from dibs.cli.worker import _queues
+from dibs.cli.order import _queues
 from dibs.worker.shares import REST, Shares
 from tests.worker.conftest import until, until_counts, working
 

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import Annotated
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 from cyclopts import Parameter
 
-from dibs.cli.load import load_app, place_of
+from dibs.cli.order import Order
+from dibs.domain.checks import check_integer
 from dibs.domain.errors import InvalidRequest, Problem
-from dibs.worker import Worker
-from dibs.worker.shares import MOST
+from dibs.worker.crew import MOST, Crew
+
+if TYPE_CHECKING:
+    from dibs.worker import Worker
 
 logger = logging.getLogger("dibs")
+
+MEMBER = "dibs.cli.order:member"
 
 
 def worker(
     app: Annotated[str, Parameter(help="Where the app is: package.module:app.")],
     /,
     *,
-    concurrency: Annotated[int, Parameter(help="How many handlers run at once.")] = 10,
+    concurrency: Annotated[int, Parameter(help="How many handlers run at once, in each process.")] = 10,
     import_: Annotated[
         list[str] | None,
         Parameter(name="--import", help="A module that defines more of its tasks; may be repeated.", negative=()),
@@ -32,9 +43,20 @@ def worker(
     prefetch: Annotated[int | None, Parameter(help="How many jobs may be claimed ahead, at the most.")] = None,
     lease: Annotated[float | None, Parameter(help="Seconds; else each job's own.")] = None,
     grace: Annotated[float, Parameter(help="Seconds that running handlers may go on after SIGTERM.")] = 30.0,
+    processes: Annotated[int, Parameter(help="How many worker processes there are.")] = 1,
     handler_processes: Annotated[
         int | None, Parameter(help="How many processes there are for tasks with process=True; else one for each CPU.")
     ] = None,
+    renew_after_jobs: Annotated[
+        int | None, Parameter(help="Replace a process that has run so many jobs, or up to a tenth fewer.")
+    ] = None,
+    renew_above_mib: Annotated[
+        int | None, Parameter(help="Replace a process that has so much memory, or up to a tenth less.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None, Parameter(help="Show numbers for Prometheus on this port; 0 takes any that is free.")
+    ] = None,
+    metrics_host: Annotated[str, Parameter(help="Where to show them.")] = "127.0.0.1",
     worker_id: Annotated[str | None, Parameter(help="Its name; else made of the host and the process.")] = None,
     verbose: Annotated[bool, Parameter(help="Log every job.", negative=())] = False,
     until_idle: Annotated[bool, Parameter(help="End when there is nothing left to do.", negative=())] = False,
@@ -44,43 +66,78 @@ def worker(
     At the first signal it claims nothing more, lets running handlers finish, and gives back the rest; at the second it
     does not wait for them.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    if verbose:
-        logger.setLevel(logging.DEBUG)
-    found = load_app(app, import_ or [])
-    made = Worker(
-        found,
-        worker_id=worker_id,
-        queues=_queues(queue),
-        tasks=task,
+    order = Order(
+        app=app,
+        imports=import_ or [],
+        queue=queue,
+        task=task,
         concurrency=concurrency,
         prefetch=prefetch,
         lease=lease,
         grace=grace,
         handler_processes=handler_processes,
+        worker_id=worker_id,
+        renew_after_jobs=renew_after_jobs,
+        renew_above_mib=renew_above_mib,
+        verbose=verbose,
+        until_idle=until_idle,
     )
-    tasks, queues = ", ".join(made.tasks), ", ".join(queue) if queue else "all queues"
-    where = place_of(found) or repr(found)
-    logger.info("worker %s runs %s from %s of %s, %d at once", made.worker_id, tasks, queues, where, concurrency)
-    made.main(until_idle=until_idle)
-    logger.info("worker %s has stopped; %d given back", made.worker_id, made.given_back)
+    _check(processes, metrics_port)
+    with ExitStack() as stack:
+        if processes == 1 and renew_after_jobs is None and renew_above_mib is None:
+            _run_alone(order, metrics_port, metrics_host, stack)
+        else:
+            _run_crew(order, processes, metrics_port, metrics_host, stack)
     return 0
 
 
-def _queues(given: list[str] | None) -> list[str] | dict[str, int] | None:
-    """Read the queues: by name alone, or with weights if any has one; one without counts 1 among those."""
-    if given is None or not any("=" in text for text in given):
-        return given
-    weights: dict[str, int] = {}
-    problems: list[Problem] = []
-    for text in given:
-        name, sign, weight = text.partition("=")
-        if sign and not (weight.isascii() and weight.isdigit() and 1 <= int(weight[:9]) <= MOST):
-            problems.append(Problem("queue", f"{text!r}: the weight must be a whole number from 1 to {MOST}"))
-        elif name in weights:
-            problems.append(Problem("queue", f"{name!r} is given twice; give it one weight"))
-        else:
-            weights[name] = int(weight) if sign else 1
+def _run_alone(order: Order, port: int | None, host: str, stack: ExitStack) -> None:
+    if port is None:
+        made = order.make()
+    else:
+        from dibs.worker import metrics
+
+        registry = metrics.of_one()
+        made = order.make(lambda app: metrics.Metrics.of(app, registry))
+        logger.info("metrics are at %s", stack.enter_context(metrics.served(registry, host, port)))
+    order.announce(made)
+    made.main(until_idle=order.until_idle)
+    logger.info("worker %s has stopped; %d given back", made.worker_id, made.given_back)
+
+
+def _run_crew(order: Order, number: int, port: int | None, host: str, stack: ExitStack) -> None:
+    made = order.make()  # to be told here, and once, what is wrong with it
+    _check_shareable(made)
+    on_gone = None
+    if port is not None:
+        from dibs.worker import metrics
+
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="dibs-")))
+        order = msgspec.structs.replace(order, metrics=str(folder))
+        on_gone = partial(metrics.gone, folder)
+        logger.info("metrics are at %s", stack.enter_context(metrics.served(metrics.of_all(folder), host, port)))
+    crew = Crew(
+        MEMBER,
+        msgspec.json.encode(order).decode(),
+        number,
+        made.app.runtime.clock,
+        grace=made.grace,
+        until_idle=order.until_idle,
+        on_gone=on_gone,
+    )
+    asyncio.run(crew.run())
+    logger.info("all worker processes have stopped")
+
+
+def _check(processes: int, port: int | None) -> None:
+    problems = check_integer("processes", processes, 1, MOST)
+    if port is not None:
+        problems += check_integer("metrics_port", port, 0, 65535)
     if problems:
         raise InvalidRequest(problems)
-    return weights
+
+
+def _check_shareable(made: Worker) -> None:
+    if made.app.url.startswith("memory:"):
+        what = "each process would have a memory of its own; leave out --processes and --renew-…, or use sqlite:///"
+        raise InvalidRequest([Problem("store", what)])

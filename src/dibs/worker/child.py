@@ -13,12 +13,14 @@ import os
 import signal
 import socket
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 from functools import cache
 from itertools import count
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
 
 from dibs.broker.intake import check_extensions
 from dibs.claim import Claim, set_current
@@ -35,9 +37,11 @@ from dibs.task import Task, Tasks
 from dibs.worker import frames
 from dibs.worker.finding import Where, find, import_all
 from dibs.worker.frames import Done, Hello, Raised, Ready, Run, Stop, Tell, Told
+from dibs.worker.renewal import resident
 
 if TYPE_CHECKING:
     from dibs.broker.protocol import Ending
+    from dibs.telemetry import TakeUp
 
 
 class Stopped(SystemExit):
@@ -104,19 +108,21 @@ class Child:
                 return
             self._busy = False
             self._send(Ready())
+            take_up = _taking_up(hello.take_up)
             while not self._stopping and (run := self._runs.get()) is not None:
-                answer = copy_context().run(self._handle, run, hello.max_result_bytes)
+                answer = copy_context().run(self._handle, run, take_up, hello.max_result_bytes)
                 self._claim = None
                 self._busy = False  # Race: as soon as it has its answer, the worker may close the line, and that is all
-                self._send(answer)
+                self._send(msgspec.structs.replace(answer, memory=resident()))
 
-    def _handle(self, run: Run, limit: int) -> Done | Raised:
+    def _handle(self, run: Run, take_up: TakeUp, limit: int) -> Done | Raised:
         claim = self._claim = Handled(self, run.job)
         set_current(claim)
         try:
             task = _task(run.where, run.job.task)
             args, kwargs = task.arguments(claim.params)
-            result = task.function(*args, **kwargs)
+            with take_up(run.context or {}):
+                result = task.function(*args, **kwargs)
         except Stopped:
             raise
         except BaseException as error:  # noqa: BLE001 - a handler may even ask to exit; the worker is told
@@ -220,6 +226,10 @@ def _let_go_in_forks(line: socket.socket) -> None:
 def _answer(future: asyncio.Future[Told], told: Told) -> None:
     if not future.done():
         future.set_result(told)
+
+
+def _taking_up(where: Where | None) -> TakeUp:
+    return (lambda _: nullcontext()) if where is None else find(where)
 
 
 @cache

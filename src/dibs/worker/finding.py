@@ -55,7 +55,11 @@ class Imports(msgspec.Struct, frozen=True):
 
 def where_is(task: Task[..., Any]) -> Where:
     """Say where another process finds a task's function; a ``LookupError`` that says why, if it cannot."""
-    function = task.function
+    return where_it_is(task.function)
+
+
+def where_it_is(function: Callable[..., Any]) -> Where:
+    """Say the same of any function."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     if not module or not name:
         raise LookupError("it has no name of its own")

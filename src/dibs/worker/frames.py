@@ -22,6 +22,7 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 
     imports: Imports
     max_result_bytes: int
+    take_up: Where | None = None  # what takes up the context that a handler is to run in
 
 
 class Run(msgspec.Struct, frozen=True, tag=True):
@@ -29,6 +30,7 @@ class Run(msgspec.Struct, frozen=True, tag=True):
 
     where: Where
     job: Job
+    context: dict[str, str] | None = None
 
 
 class Told(msgspec.Struct, frozen=True, tag=True):
@@ -79,6 +81,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """The function has returned; what it returned, as JSON."""
 
     result: bytes
+    memory: int = 0  # bytes that the process has
 
 
 class Raised(msgspec.Struct, frozen=True, tag=True):
@@ -89,6 +92,7 @@ class Raised(msgspec.Struct, frozen=True, tag=True):
     delay: float | None = None
     meant: bool = False  # a Retry: no mishap
     snooze: bool = False  # given back until ``delay`` is over
+    memory: int = 0  # as above
 
 
 _down: msgspec.msgpack.Decoder[Hello | Run | Told | Stop] = msgspec.msgpack.Decoder(Hello | Run | Told | Stop)

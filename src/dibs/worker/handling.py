@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
     from dibs.worker.processes import Processes
 
 logger = logging.getLogger("dibs")
+
+_scope: ContextVar[asyncio.Timeout | None] = ContextVar("dibs_timeout", default=None)
+
+
+def timed_out() -> bool:
+    """Say, in a middleware that is cancelled, whether that is because the job has taken longer than it may."""
+    scope = _scope.get()
+    return scope is not None and scope.expired()
 
 
 class Handlers:
@@ -115,6 +124,7 @@ class Handlers:
 
     async def _on_loop(self, claim: Claim, function: Callable[[], Any], limit: float | None) -> Settlement | None:
         scope = None if limit is None else asyncio.timeout(limit)
+        _scope.set(scope)
         try:
             if scope is None:
                 result = await _result(function)

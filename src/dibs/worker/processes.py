@@ -1,7 +1,7 @@
 """Processes for handlers that compute for long, or call what lets no other thread run.
 
 Each has one job at a time, and is kept for the next one. One that dies, or has to be stopped, takes its own job with it
-and no other's; another is started when there is something to do for it.
+and no other's; another is started when there is something to do for it. So it is with one that has done enough.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from dibs.domain.failure import describe
 from dibs.domain.job import Error
 from dibs.domain.signals import Snooze
 from dibs.worker import frames
-from dibs.worker.finding import imports_of, where_is
+from dibs.worker.finding import imports_of, where_is, where_it_is
 from dibs.worker.frames import Done, Hello, Raised, Ready, Run, Stop, Tell, Told
 from dibs.worker.group import Leader, exit_code
 from dibs.worker.guard import Guard, kill_group
 from dibs.worker.settling import Exited, Reported, TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from dibs.app import App
     from dibs.claim import Claim
+    from dibs.telemetry import Telemetry
     from dibs.worker.finding import Where
+    from dibs.worker.renewal import Renewal
 
 PATIENCE = 2.0
 """Seconds that a handler which was told to stop may take to clean up, and an idle process to end."""
@@ -73,19 +75,32 @@ def check_processes(app: App, tasks: Sequence[str], most: int | None, concurrenc
 class Processes:
     """As many processes as there are calls at once, up to ``most``."""
 
-    def __init__(self, most: int, places: Mapping[str, Where], hello: Hello) -> None:
+    def __init__(
+        self,
+        most: int,
+        places: Mapping[str, Where],
+        hello: Hello,
+        renewal: Callable[[], Renewal],
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self._places = places
         self._hello = hello
+        self._renewal = renewal
+        self._telemetry = telemetry
         self._turns = asyncio.Semaphore(most)
         self._waiting: set[asyncio.Task[Any]] = set()
         self._idle: list[Process] = []
+        self._ending: set[asyncio.Task[None]] = set()
         self._guard = Guard()
 
     @classmethod
-    def of(cls, app: App, tasks: Sequence[str], most: int) -> Processes:
+    def of(cls, app: App, tasks: Sequence[str], most: int, renewal: Callable[[], Renewal]) -> Processes:
         """Make those for some tasks of an app."""
         places = {name: where_is(app.tasks[name]) for name in tasks}
-        return cls(most, places, Hello(imports_of(app), app.runtime.config.max_result_bytes))
+        telemetry = app.telemetry
+        take_up = None if telemetry is None else where_it_is(telemetry.take_up)
+        hello = Hello(imports_of(app), app.runtime.config.max_result_bytes, take_up)
+        return cls(most, places, hello, renewal, telemetry)
 
     async def call(self, claim: Claim, limit: float | None) -> Any:
         """Run the handler of a claim in a process, for so many seconds at the most; give what it returns.
@@ -93,14 +108,17 @@ class Processes:
         Whatever ends it before that ends the process: it has come to its end when this returns.
         """
         async with self._turn():
-            process = self._take() or await Process.start(self._hello, self._guard)
+            process = self._take() or await Process.start(self._hello, self._guard, self._renewal())
             try:
-                return await process.call(Run(self._places[claim.task], claim.job), claim, limit)
+                context = None if self._telemetry is None else self._telemetry.context()
+                return await process.call(Run(self._places[claim.task], claim.job, context), claim, limit)
             finally:
-                if process.fit:
-                    self._idle.append(process)
-                else:
+                if not process.fit:
                     await process.close()
+                elif process.spent:
+                    self._let_end(process)
+                else:
+                    self._idle.append(process)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -128,11 +146,17 @@ class Processes:
                 return process
         return None
 
+    def _let_end(self, process: Process) -> None:
+        """Do not wait for its end: its job has ended already."""
+        ending = asyncio.get_running_loop().create_task(process.close(), name="dibs-ending")
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
     async def close(self) -> None:
         """End the processes; none of them is busy any more."""
         idle, self._idle = self._idle, []
         try:
-            await asyncio.gather(*(process.close() for process in idle))
+            await asyncio.gather(*self._ending, *(process.close() for process in idle))
         finally:
             self._guard.close()
 
@@ -144,17 +168,20 @@ class Process(Leader):
         self,
         process: asyncio.subprocess.Process,
         guard: Guard,
+        renewal: Renewal,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
         super().__init__(process, guard)
+        self.spent = False  # whether it has done enough
+        self._renewal = renewal
         self._reader, self._writer = reader, writer
         self._dropped = False
         loop = asyncio.get_running_loop()
         self._exit.add_done_callback(lambda _: loop.call_later(LINGER, self.drop))
 
     @classmethod
-    async def start(cls, hello: Hello, guard: Guard) -> Process:
+    async def start(cls, hello: Hello, guard: Guard, renewal: Renewal) -> Process:
         """Start one, and wait until it has imported what it needs."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -173,7 +200,7 @@ class Process(Leader):
             except BaseException:
                 writer.close()
                 raise
-        started = cls(process, guard, reader, writer)
+        started = cls(process, guard, renewal, reader, writer)
         try:
             await started._get_ready(hello)
         except BaseException:
@@ -206,6 +233,8 @@ class Process(Leader):
             if scope.expired():
                 raise TimedOut(limit) from None
             raise
+        self._renewal.count(1)
+        self.spent = self._renewal.due(said.memory)
         if isinstance(said, Raised):
             raise _reported(said)
         return msgspec.json.decode(said.result)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from dibs.claim import Claim
     from dibs.runtime import Runtime
+    from dibs.worker.meter import Counting
 
 logger = logging.getLogger("dibs")
 
@@ -107,8 +108,11 @@ def _failure(claim: Claim, failure: Failure) -> Ending:
 class Settling:
     """Sends settlements in batches, in order, and does not let go of one before the store has answered."""
 
-    def __init__(self, runtime: Runtime, on_sent: Callable[[list[Settlement]], None]) -> None:
+    def __init__(
+        self, runtime: Runtime, on_sent: Callable[[list[Settlement]], None], counting: Counting | None = None
+    ) -> None:
         self._runtime = runtime
+        self._counting = counting
         self._on_sent = on_sent
         self._waiting: list[Settlement] = []
         self._running: asyncio.Task[None] | None = None
@@ -175,7 +179,10 @@ class Settling:
             logger.error("job %r: %s", claim.id, error)  # noqa: TRY400 - there is nothing to see in its traceback
             await self._send([Settlement(claim, _failure(claim, Failure(describe(error), retryable=False)))])
             return
-        for (claim, ending), (outcome, _) in zip(batch, written, strict=True):
+        for (claim, ending), end in zip(batch, written, strict=True):
+            outcome = end.outcome
+            if self._counting is not None:
+                self._counting.written(claim, ending, end)
             if outcome is _APPLIED or outcome is _REPEATED:
                 claim.conclude(ending.verb)
             else:

@@ -19,24 +19,28 @@ import socket
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dibs.app import default_worker_id
 from dibs.broker.protocol import Ask
 from dibs.claim import Claim
 from dibs.domain import checks
-from dibs.domain.errors import DibsError, InvalidRequest, Problem, SchemaOutdated, WrongState
+from dibs.domain.errors import DibsError, InvalidRequest, SchemaOutdated, WrongState
 from dibs.domain.settings import MAX_CLAIM
+from dibs.worker.checking import apart, check
 from dibs.worker.ends import BatchEnds
-from dibs.worker.finding import importing, refuse_while_importing
+from dibs.worker.finding import refuse_while_importing
 from dibs.worker.handling import Handlers
+from dibs.worker.meter import Counting
 from dibs.worker.pace import Pace, pause
 from dibs.worker.presence import Presence
-from dibs.worker.processes import Processes, check_processes, usable_cpus
+from dibs.worker.processes import Processes, usable_cpus
 from dibs.worker.publishing import Publishing
+from dibs.worker.renewal import Renewal
 from dibs.worker.scheduling import Scheduling
 from dibs.worker.settling import Settlement, Settling, released
-from dibs.worker.shares import Shares, check_weights
+from dibs.worker.shares import Shares
 from dibs.worker.threads import Threads
 
 if TYPE_CHECKING:
@@ -45,12 +49,12 @@ if TYPE_CHECKING:
     from dibs.app import App
     from dibs.domain.job import Job, Json
     from dibs.domain.retry import Duration
+    from dibs.worker.meter import Meter
 
 logger = logging.getLogger("dibs")
 
 LOOP_WAIT = 60.0
 """Seconds that a claim waits; only how often it asks anew, not how fast it answers."""
-MOST_PLACES = 10_000
 _AT_ONCE = 100  # jobs begun in one turn of the loop
 
 
@@ -63,6 +67,10 @@ class Worker:
     there are at most ``handler_processes`` (one for each CPU unless set). ``prefetch`` bounds the jobs that are claimed
     ahead (as many as ``concurrency`` unless set; 0: none), ``grace`` is how long running handlers may go on after
     ``stop``.
+
+    A process that has run ``renew_after_jobs`` jobs, or has more than ``renew_above_mib`` MiB of memory, is to be
+    renewed: one for handlers is replaced, and this one's ``run`` ends when everything that it holds has ended, and
+    ``spent`` says so. ``meter`` is told what there is to be counted.
     """
 
     def __init__(
@@ -77,9 +85,12 @@ class Worker:
         lease: Duration | None = None,
         grace: Duration = 30.0,
         handler_processes: int | None = None,
+        renew_after_jobs: int | None = None,
+        renew_above_mib: int | None = None,
+        meter: Meter | None = None,
     ) -> None:
         worker_id = default_worker_id() if worker_id is None else worker_id
-        _check(
+        check(
             app,
             worker_id,
             queues,
@@ -89,6 +100,8 @@ class Worker:
             lease=lease,
             grace=grace,
             handler_processes=handler_processes,
+            renew_after_jobs=renew_after_jobs,
+            renew_above_mib=renew_above_mib,
         )
         self.app = app
         self.worker_id = worker_id
@@ -106,20 +119,24 @@ class Worker:
         self._running: dict[asyncio.Task[None], Claim] = {}
         self._threads = Threads(app.runtime.clock) if app.runtime.clock.threads else None
         most = min(usable_cpus(), concurrency) if handler_processes is None else handler_processes
-        apart = _apart(app, names)
-        self._processes = Processes.of(app, apart, most) if apart else None
+        renewal = partial(Renewal, renew_after_jobs, renew_above_mib, app.runtime.clock.random)
+        self._renewal = renewal()
+        self._apart = frozenset(apart(app, names))
+        self._processes = Processes.of(app, sorted(self._apart), most, renewal) if self._apart else None
         # Where all handlers need a process, no more is claimed than there are: others may be idle.
-        self._places = min(concurrency, most) if len(apart) == len(names) else concurrency
+        self._places = min(concurrency, most) if len(self._apart) == len(names) else concurrency
         self._handlers = Handlers(app.tasks, self._threads, self._processes, app.layers)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._room_made = asyncio.Event()
-        self._settling = Settling(app.runtime, self._sent)
+        self._counting = None if meter is None else Counting(meter)
+        self._settling = Settling(app.runtime, self._sent, self._counting)
         self._ends = BatchEnds(app.runtime)
         self._stopped = asyncio.Event()  # nothing more is claimed
         self._hurried = asyncio.Event()  # … and running handlers are not waited for
         self._ran = False
         self._starting = False  # whether more are to be begun in the next turn of the loop
         self.given_back = 0  # jobs that it had not ended when it was stopped
+        self.spent = False  # whether it is to be renewed: it takes nothing more, and ends with what it holds
 
     @property
     def tasks(self) -> list[str]:
@@ -147,6 +164,8 @@ class Worker:
         self._ends.by_itself = not until_idle
         try:
             await self._fetch_until_stopped(until_idle=until_idle)
+            if self.spent:
+                await self._use_up()
             await self._finish()
         except BaseException:
             await self._abandon()
@@ -229,10 +248,15 @@ class Worker:
         failures = 0
         while True:
             room = await self._room()
+            if self._renewal.due():
+                logger.info("worker %s has done its share, and is to be renewed", self.worker_id)
+                self.spent = True
+                return
             # Race: what is settled while the claim is on its way may come back, and the claim have passed it by.
             idle = not self._running and not self._queue and not len(self._settling)
             try:
-                found = await self._claim(min(room, MAX_CLAIM), 0 if until_idle else LOOP_WAIT)
+                most = self._renewal.room(min(room, MAX_CLAIM))
+                found = await self._claim(most, 0 if until_idle else LOOP_WAIT)
                 failures = 0
             except SchemaOutdated:
                 raise
@@ -300,6 +324,7 @@ class Worker:
     def _take_in(self, jobs: Sequence[Job]) -> None:
         # Race: cancelled with jobs in hand. The broker gives them back; from there to here nothing is awaited.
         claims = [Claim(self._runtime, job.ref, job) for job in jobs]
+        self._renewal.count(sum(job.task not in self._apart for job in jobs))
         self._runtime.keeper.hold([claim.to_be_kept() for claim in claims])
         self._queue.extend(claims)
 
@@ -337,7 +362,11 @@ class Worker:
             claim = self._queue.popleft()
             if claim.lost:
                 logger.warning("job %r was taken over before it was started", claim.id)
+                if self._counting is not None:
+                    self._counting.lost(claim)
                 continue
+            if self._counting is not None:
+                self._counting.begun(claim)
             task = asyncio.get_running_loop().create_task(self._handlers.handle(claim, self._settle))
             self._running[task] = claim
             task.add_done_callback(self._ended)
@@ -351,6 +380,8 @@ class Worker:
 
     def _settle(self, settlement: Settlement) -> None:
         self._pace.count()
+        if self._counting is not None:
+            self._counting.settles(settlement.claim)
         self._settling.add(settlement)
         if self._stopped.is_set() and settlement.ending.verb == "release":
             self.given_back += 1
@@ -362,11 +393,26 @@ class Worker:
             claim.let_go()
         elif task.cancelled():  # before it began: nothing was done
             self._settle(released(claim))
+        if self._counting is not None:
+            self._counting.left(claim)
         if not self._stopped.is_set():
             self._start()
         self._room_made.set()
 
     # The end
+
+    async def _use_up(self) -> None:
+        """End all that is held, what was not started too, for as long as that takes; unless it is stopped meanwhile."""
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            while (self._queue or self._running) and not stopped.done():
+                if not self._running:  # it is about to be started, or was lost meanwhile
+                    await asyncio.sleep(0)
+                    self._start()
+                    continue
+                await asyncio.wait([stopped, *self._running], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
 
     async def _finish(self) -> None:
         """Give back what was not started, and let the rest finish, for as long as that may take."""
@@ -413,48 +459,3 @@ class Worker:
 def _answer(call: asyncio.Future[list[Job]]) -> list[Job] | None:
     """Say what a claim got; none if it was refused or given up."""
     return None if not call.done() or call.cancelled() or call.exception() is not None else call.result()
-
-
-def _apart(app: App, tasks: Sequence[str]) -> list[str]:
-    """List those that run in processes; none where there are no threads either, or nothing will run at all."""
-    if importing() or not app.runtime.clock.threads:
-        return []
-    return [name for name in tasks if app.tasks[name].process]
-
-
-def _check(
-    app: App,
-    worker_id: str,
-    queues: Sequence[str] | Mapping[str, int] | None,
-    tasks: Sequence[str] | None,
-    *,
-    concurrency: int,
-    prefetch: int | None,
-    lease: Duration | None,
-    grace: Duration,
-    handler_processes: int | None,
-) -> None:
-    """Check all settings at once."""
-    problems = checks.check_worker_id(worker_id)
-    problems += checks.check_integer("concurrency", concurrency, 1, MOST_PLACES)
-    if prefetch is not None:
-        problems += checks.check_integer("prefetch", prefetch, 0, MOST_PLACES)
-    problems += checks.check_duration("grace", grace, least=0)
-    if lease is not None:
-        problems += checks.check_duration("lease", lease, least=checks.MIN_LEASE)
-    if isinstance(queues, Mapping):
-        problems += check_weights(queues)
-    elif queues is not None:
-        problems += checks.check_names("queues", queues)
-    if tasks is None:
-        if not app.tasks:
-            problems.append(Problem("tasks", "the app has none; define one with @app.task, or import where they are"))
-    elif isinstance(tasks, str) or not tasks:
-        problems.append(Problem("tasks", "must be a list of names"))
-    else:
-        problems += [Problem("tasks", f"the app has no task {name!r}") for name in tasks if name not in app.tasks]
-    if not problems:
-        apart = _apart(app, list(app.tasks if tasks is None else tasks))
-        problems += check_processes(app, apart, handler_processes, concurrency)
-    if problems:
-        raise InvalidRequest(problems)
