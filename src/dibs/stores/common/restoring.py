@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.domain.audit import check_job
 from dibs.domain.errors import WrongState
 from dibs.domain.job import NEVER, Status
+from dibs.stores.common.rows import TermsWriter, encode_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dibs.domain.job import Event, Job
+    from dibs.stores.common.naming import LaneKey
 
 Found = tuple[str, "Job"]
 """What a job was found by (id, key or unique), and the job."""
@@ -24,7 +26,7 @@ class Whole(NamedTuple):
     events: Sequence[Event]
 
     @property
-    def lane(self) -> tuple[str, str, int]:
+    def lane(self) -> LaneKey:
         """Its queue, task and priority."""
         return self.job.queue, self.job.task, self.job.priority
 
@@ -85,6 +87,22 @@ def names(items: Sequence[Whole]) -> tuple[list[str], list[str], list[str]]:
 def latest(items: Iterable[Whole]) -> int:
     """Say what the store's clock may not be before."""
     return max(item.latest for item in items)
+
+
+def columns(items: Iterable[Whole], lanes: Mapping[LaneKey, int]) -> list[tuple[Any, ...]]:
+    """Make rows of ``restore``."""
+    terms = TermsWriter()
+    return [
+        (
+            lanes[item.lane], job.id, job.status, job.due_us, item.first_due, job.attempts, job.max_attempts, job.fence,
+            job.events, job.created_us, job.updated_us, job.terms.lease_us, job.keep.completed, job.worker_id,
+            job.claimed_us, job.lease_expires_us, job.claim_lease_us, job.settled_as, job.completed_us, item.expires,
+            job.progress, job.progress_note, job.idempotency_key, job.unique_key, job.batch_id,
+            terms.encode(job.terms, job.keep), job.params_json, encode_error(job.error), job.result_json,
+        )
+        for item in items
+        for job in (item.job,)
+    ]  # fmt: skip
 
 
 def sift(items: Sequence[Whole], found: Iterable[Found]) -> tuple[list[Whole], list[Job | None]]:
