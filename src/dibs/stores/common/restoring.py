@@ -71,7 +71,9 @@ def whole(items: Iterable[tuple[Job, Sequence[Event]]]) -> list[Whole]:
                 hint="Let its worker end it, or its lease run out.",
             )
         if flaw := check_job(job, events):
-            raise WrongState(f"the job {job.id!r} cannot be restored: {flaw.sentence}", hint="`dibs verify` shows more.")
+            raise WrongState(
+                f"the job {job.id!r} cannot be restored: {flaw.sentence}", hint="`dibs verify` shows more."
+            )
     return found
 
 

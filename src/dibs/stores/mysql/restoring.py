@@ -27,7 +27,7 @@ _LOG = statement("write_log")
 
 
 async def restore(turn: Turn, items: Sequence[Whole], lanes: Mapping[LaneKey, int]) -> list[Job | None]:
-    """Put down what is new; answer the rest with the jobs that have its names. ``Overtaken``: it is to be tried again."""
+    """Put down what is new; answer the rest with the jobs that have its names. ``Overtaken``: try again."""
     names = [tuple(name.encode() for name in kind) for kind in restoring.names(items)]
     used = sorted({lanes[item.lane] for item in items if item.lane in lanes})
     async with turn.transaction():

@@ -24,7 +24,7 @@ _CLOCK = statement("write_clock")
 
 
 async def restore(turn: Turn, items: Sequence[Whole], lanes: Mapping[LaneKey, int]) -> list[Job | None]:
-    """Put down what is new; answer the rest with the jobs that have its names. ``Overtaken``: it is to be tried again."""
+    """Put down what is new; answer the rest with the jobs that have its names. ``Overtaken``: try again."""
     async with turn.transaction():
         found = await turn.fetch(_NAMED, *restoring.names(items))
         new, answers = restoring.sift(items, ((by, rows.shown(row)) for by, *row in found))

@@ -42,7 +42,7 @@ def steps(items: Sequence[Whole]) -> Iterator[list[Whole]]:
 
 
 async def restore(site: Part, items: Sequence[Whole]) -> list[Job | None]:
-    """Put down what is new; answer the rest with the jobs that have its names. ``Overtaken``: it is to be tried again."""
+    """Put down what is new; answer the rest with the jobs that have its names. ``Overtaken``: try again."""
     found = await inserting.holders(site, *restoring.names(items))
     new, answers = restoring.sift(items, ((by, job) for by, _, job in found))
     if new:

@@ -115,9 +115,7 @@ def _write(moment: Moment, new: list[Job]) -> None:
         moment.executemany(_TAG, tags)
 
 
-def lanes_of(
-    moment: Moment, wanted: Iterable[tuple[tuple[str, str, int], int]]
-) -> dict[tuple[str, str, int], Lane]:
+def lanes_of(moment: Moment, wanted: Iterable[tuple[tuple[str, str, int], int]]) -> dict[tuple[str, str, int], Lane]:
     """Find or make the lane of each job, by name and due time, and see that its bound is no later than what comes in.
 
     Always by name and never by a remembered number: the lane may have been pruned since.

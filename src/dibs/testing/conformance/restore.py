@@ -179,7 +179,9 @@ class RestoreSuite(Suite):
 
     async def test_restore_keeps_jobs_for_their_time(self, store: Store, clock: FakeClock) -> None:
         _, items = await twins(store, clock)
-        ends = {job.id: (job.completed_us or 0) + DAY * SECOND for job, _ in items if job.id in {"done", "gone", "dead"}}
+        ends = {
+            job.id: (job.completed_us or 0) + DAY * SECOND for job, _ in items if job.id in {"done", "gone", "dead"}
+        }
         for id, at in sorted(ends.items(), key=lambda end: end[1]):
             clock.advance((at - 1 - clock.now()) / SECOND)
             await store.prune(100)
@@ -199,7 +201,10 @@ class RestoreSuite(Suite):
     async def test_restore_answers_with_who_has_a_name(self, store: Store, clock: FakeClock) -> None:
         items = {job.id: (job, events) for job, events in await lives(clock)}
         [a, b, c] = await enqueue(
-            store, new_job("plain", params=b"1"), new_job("b", idempotency_key="key-done"), new_job("c", unique_key="later")
+            store,
+            new_job("plain", params=b"1"),
+            new_job("b", idempotency_key="key-done"),
+            new_job("c", unique_key="later"),
         )
         [d] = await enqueue(store, new_job("d", unique_key="unique-dead"))
 

@@ -1,4 +1,4 @@
-"""Restore on a cluster: names are reserved first, each in its own shard, and jobs are put down then, each in its queue's.
+"""Restore on a cluster: names are reserved first, each in its own shard; then jobs are put down, each in its queue's.
 
 A crash in between may leave a part of them; the same ones brought again complete it.
 """
