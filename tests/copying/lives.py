@@ -10,7 +10,12 @@ from dibs.testing.conformance.builders import claim, completed, enqueue, failed,
 from dibs.testing.conformance.read import audited
 
 ROUND = 200
-DOCUMENTS = {"once/mail-7": b'"sent"', "schedule/nightly": b'{"cron":"0 3 * * *"}', "schema/t": b"{}", "secret/x": b"\0\xff"}
+DOCUMENTS = {
+    "once/mail-7": b'"sent"',
+    "schedule/nightly": b'{"cron":"0 3 * * *"}',
+    "schema/t": b"{}",
+    "secret/x": b"\0\xff",
+}
 
 
 async def fill(store: Store, number: int, prefix: str = "") -> None:
@@ -49,7 +54,7 @@ def _end(n: int, job: Job) -> transitions.Write:
         return failed(job, delay=60)
     if kind == 1:
         return failed(job, retryable=False)
-    if kind == 2:  # noqa: PLR2004
+    if kind == 2:
         return released(job, delay=30)
     return completed(job, b'{"result":[%d]}' % n)
 

@@ -5,17 +5,17 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from dibs.broker.connect import open_store
-from dibs.broker.copying import COPIES, IDENTITY
 from dibs.cli.commands import run
 from dibs.clock import Clock
 from dibs.domain.job import Event, Job
+from dibs.testing.conformance.builders import one
 from tests.copying.lives import DOCUMENTS, contents, fill, furnish
 from tests.servers.databases import empty_cluster, empty_mysql, empty_postgres, empty_redis
 
@@ -61,8 +61,6 @@ def is_handed_out(url: str) -> bool:
     """Say whether a store hands out anything."""
 
     async def claim() -> bool:
-        from dibs.testing.conformance.builders import one
-
         store = open_store(url, Clock())
         await store.open()
         [jobs] = await store.claim([one()])
@@ -99,8 +97,8 @@ def test_a_chain_of_copies_that_are_killed(tmp_path: Path, capsys: pytest.Captur
     assert run(["copy", urls[2], urls[3]]) == 0
     check(urls[3], before)
     said = capsys.readouterr()
-    assert said.out.count(f"copied 2,000 jobs with {sum(len(events) for _, events in before):,} events") == 3
-    assert "FROM hands out nothing any more: 3 queues are paused there" in said.err
+    assert said.out.count(f"copied 2,000 jobs, with {sum(len(events) for _, events in before):,} events") == 3
+    assert "FROM hands out nothing any more, its 3 queues are paused; TO has taken over" in said.err
     assert [is_handed_out(url) for url in urls] == [False, False, False, True]
 
 
@@ -118,9 +116,7 @@ def test_there_and_back(tmp_path: Path, empty: Callable[[], str]) -> None:
     assert {job.id: (job, events) for job, events in found} == {job.id: (job, events) for job, events in before}
     assert {name: documents.get(name) for name in DOCUMENTS} == DOCUMENTS
     for queue in ("default", "mail", "a/b"):  # a cluster has an order for each queue
-        assert [job.id for job, _ in found if job.queue == queue] == [
-            job.id for job, _ in before if job.queue == queue
-        ]
+        assert [job.id for job, _ in found if job.queue == queue] == [job.id for job, _ in before if job.queue == queue]
 
 
 @pytest.mark.long
@@ -129,7 +125,7 @@ def test_a_hundred_thousand_jobs_and_kills_at_any_moment(tmp_path: Path) -> None
     urls = [f"sqlite:///{tmp_path}/first.db", empty_postgres(), empty_redis(), f"sqlite:///{tmp_path}/last.db"]
     before = begin(urls[0], 100_000)
     chance = random.Random(7)
-    for from_, to in zip(urls, urls[1:], strict=False):
+    for from_, to in pairwise(urls):
         kills = 0
         while True:
             process = subprocess.Popen([sys.executable, "-m", "dibs", "copy", from_, to], stdout=subprocess.DEVNULL)

@@ -88,6 +88,7 @@ async def test_everything_is_there_afterwards(source: Meddled, target: Meddled, 
     assert await contents(target) == before
     assert (done.jobs, done.events) == (700, sum(len(events) for _, events in before))
     assert not done.resumed
+    assert not done.later
     for name, value in DOCUMENTS.items():
         document = await target.read(name)
         assert document is not None
@@ -201,15 +202,14 @@ async def test_a_copy_that_was_cut_goes_on(
     await furnish(source)
     before = await contents(source)
     cuts = 0
-    while True:  # a call further each time
+    done = None
+    while done is None:  # a call further each time
         target.meddle[call] = _after(cuts, target, call)
         try:
             done = await copied(source, target, clock)
         except Cut:
             cuts += 1
             assert await claim(target) == [], "handed out before it was whole"
-        else:
-            break
     target.meddle.clear()
     assert cuts >= 3
     assert done.resumed
@@ -311,7 +311,7 @@ async def test_again_brings_only_what_came_later(source: Meddled, target: Meddle
     await enqueue(source, new_job("late"))
     done = await copied(source, target, clock)
 
-    assert (done.jobs, done.resumed) == (1, True)
+    assert (done.jobs, done.resumed, done.later) == (1, True, True)
     assert sorted(ids(await find(target))) == ["b", "late"]
     assert (await copied(source, target, clock)).jobs == 0
     assert sorted(ids(await claim(target))) == ["b", "late"]
@@ -349,7 +349,7 @@ async def test_a_store_that_breaks_a_promise_is_not_copied(source: Meddled, targ
     row = source._table.rows["a"]
     row.events[-1] = replace(row.events[-1], fence=7)
 
-    with pytest.raises(WrongState, match="'a' cannot be restored: .*fence 7"):
+    with pytest.raises(WrongState, match=r"'a' cannot be restored: .*fence 7"):
         await copied(source, target, clock)
 
 

@@ -57,6 +57,7 @@ class Copied(msgspec.Struct, frozen=True):
     events: int  # in their logs
     documents: int  # that were brought this time
     resumed: bool  # an earlier copy was gone on with
+    later: bool  # that one was whole, so only what has come to the source since then was looked at
     queues: tuple[str, ...]  # that the source hands out nothing of any more
 
 
@@ -86,7 +87,7 @@ class Copy:
     async def run(self, wait: float = 0.0) -> Copied:
         """Do it all; wait so many seconds for claims of the source to end."""
         await self._begin()
-        resumed = self._version > 1
+        resumed, later = self._version > 1, self._progress.whole
         await self._still(wait)
         if not self._progress.read:
             await self._copy_documents()
@@ -98,7 +99,7 @@ class Copy:
         self._progress.cursor, self._progress.read = None, False
         await self._note()
         await self._resume_target()
-        return Copied(totals.jobs, totals.events, self._documents, resumed, tuple(sorted(self._queues)))
+        return Copied(totals.jobs, totals.events, self._documents, resumed, later, tuple(sorted(self._queues)))
 
     # Beginning
 

@@ -43,10 +43,19 @@ def copy(
     if json:
         print_json(copied)
         return 0
-    print(f"copied {copied.jobs:,} jobs with {copied.events:,} events: both stores were compared, and are alike")
+    print(_said(copied))
     if copied.queues:
-        remark(f"FROM hands out nothing any more: {len(copied.queues)} queues are paused there; TO has taken over")
+        queues = "its queue is" if len(copied.queues) == 1 else f"its {len(copied.queues):,} queues are"
+        remark(f"FROM hands out nothing any more, {queues} paused; TO has taken over")
     return 0
+
+
+def _said(copied: Copied) -> str:
+    if copied.later and not copied.jobs:
+        return "nothing to copy: nothing has come to FROM since it was copied"
+    which = " that have come to FROM since it was copied" if copied.later else ""
+    jobs, events = f"{copied.jobs:,} jobs{which}", f"{copied.events:,} events"
+    return f"copied {jobs}, with {events} in their logs; both stores were compared, and are alike"
 
 
 async def _copy(from_: str, to: str, wait: float, *, quiet: bool) -> Copied:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _RESTORE = script("restore")
 
-_MOST_EVENTS = 400  # that one script puts down, each job counting as one
+_MOST_EVENTS = 150  # that one script puts down, each job counting as one
 _MOST_BYTES = 2**20
 
 

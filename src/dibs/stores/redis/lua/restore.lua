@@ -41,7 +41,11 @@ for _, job in ipairs(jobs) do
   redis.call('HSET', BODY, place, job.body)
   if job.state ~= '' then redis.call('HSET', STATE, place, job.state) end
   redis.call('ZADD', ORDER, 0, place)
-  redis.call('ZADD', job.is == 'p' and PENDING or DONE, 0, job.before .. place .. job.after)
+  if job.is == 'p' then
+    redis.call('ZADD', PENDING, 0, job.before .. place .. job.after)
+  else
+    redis.call('ZADD', DONE, 0, job.before .. place .. job.after)
+  end
   local words = {}
   for n = 1, tonumber(ARGV[job.events]) do
     words[2 * n - 1], words[2 * n] = place .. struct.pack('>I4', n + 1), ARGV[job.events + n]
@@ -49,10 +53,12 @@ for _, job in ipairs(jobs) do
   put('HSET', EVENTS, words)
   for name = job.names + 1, job.names + 2 * tonumber(ARGV[job.names]), 2 do
     local kind, called = ARGV[name], ARGV[name + 1]
-    if kind == 'i' then
-      redis.call('ZADD', INDEX, 0, called .. place)
+    if kind == 'k' then
+      redis.call('HSET', IDEM, called, place)
+    elseif kind == 'u' then
+      redis.call('HSET', UNIQUE, called, place)
     else
-      redis.call('HSET', kind == 'k' and IDEM or UNIQUE, called, place)
+      redis.call('ZADD', INDEX, 0, called .. place)
     end
   end
 end
