@@ -33,7 +33,7 @@ def test_copy_shows_a_bar_and_says_what_it_did(file: Place, from_: str, to: str)
 def test_copy_prints_json(from_: str, to: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["copy", from_, to, "--json"]) == 0
     assert capsys.readouterr().out == (
-        '{"jobs":5,"events":7,"documents":0,"resumed":false,"later":false,"queues":["default"]}\n'
+        '{"jobs":5,"events":7,"documents":0,"duplicates":0,"resumed":false,"later":false,"queues":["default"]}\n'
     )
 
 

@@ -20,6 +20,7 @@ from dibs.testing.conformance.builders import (
     enqueue,
     find,
     ids,
+    named,
     new_job,
     new_jobs,
     one,
@@ -290,15 +291,70 @@ async def test_what_the_target_alone_has_stays(source: Meddled, target: Meddled,
     assert sorted(ids(await claim(target))) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("field", ["idempotency_key", "unique_key"])
+async def test_one_key_is_one_job_though_a_producer_has_moved_on(
+    source: Meddled, target: Meddled, clock: FakeClock, field: str
+) -> None:
+    await enqueue(source, named(field, "key", id="a"), new_job("b"))
+
+    async def move_on() -> None:  # and sends once more what it had sent to the old store
+        await enqueue(target, named(field, "key", id="mine"))
+
+    target.meddle["put"] = move_on
+    done = await copied(source, target, clock)
+
+    assert (done.jobs, done.duplicates) == (1, 1)
+    assert sorted(ids(await claim(target))) == ["b", "mine"]
+
+
 async def test_a_key_that_the_target_alone_has_is_told(source: Meddled, target: Meddled, clock: FakeClock) -> None:
-    await enqueue(source, new_job("a", idempotency_key="key"))
+    await enqueue(source, new_job("a", idempotency_key="key", params=b"1"))
 
     async def move_on() -> None:
-        await enqueue(target, new_job("mine", idempotency_key="key"))
+        await enqueue(target, new_job("mine", idempotency_key="key", params=b"2"))
 
     target.meddle["put"] = move_on
     with pytest.raises(WrongState, match="'a' cannot be copied: the job 'mine', which TO alone has"):
         await copied(source, target, clock)
+    assert await claim(target) == []
+
+
+@pytest.mark.parametrize("purged", [False, True])
+async def test_a_key_that_was_let_go_meanwhile_is_the_next_ones(
+    source: Meddled, target: Meddled, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, purged: bool
+) -> None:
+    monkeypatch.setattr("dibs.broker.comparing.STEP", 1)
+    await enqueue(source, new_job("old", unique_key="key"), new_job("between"))
+
+    async def pass_on() -> None:  # when the first was put down, and still has its key there
+        clock.advance(1)
+        await settle(source, transitions.cancel("old"))
+        if purged:
+            await settle(source, transitions.purge("old"))
+        await enqueue(source, new_job("new", unique_key="key"))
+
+    target.meddle["restore"] = pass_on
+    done = await copied(source, target, clock)
+
+    assert done.duplicates == 0
+    assert sorted(ids(await claim(target))) == ["between", "new"]
+
+
+async def test_a_new_queue_of_the_source_hands_out_nothing_either(
+    source: Meddled, target: Meddled, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dibs.broker.comparing.STEP", 100)
+    await fill(source, 300)
+
+    async def more() -> None:
+        await enqueue(source, new_job("late", queue="new"))
+
+    target.meddle["restore"] = more  # long before the last page is read: the first comparison finds nothing missing
+    done = await copied(source, target, clock)
+
+    assert "new" in done.queues
+    assert await claim(source) == []
+    assert ids(await claim(target, queues=("new",))) == ["late"]
 
 
 async def test_again_brings_only_what_came_later(source: Meddled, target: Meddled, clock: FakeClock) -> None:
@@ -314,7 +370,35 @@ async def test_again_brings_only_what_came_later(source: Meddled, target: Meddle
     assert (done.jobs, done.resumed, done.later) == (1, True, True)
     assert sorted(ids(await find(target))) == ["b", "late"]
     assert (await copied(source, target, clock)).jobs == 0
+    clock.advance(2 * 86_400)  # after which the target does not know any more that there was an "a"
+    await target.prune(100)
+    assert (await copied(source, target, clock)).jobs == 0
     assert sorted(ids(await claim(target))) == ["b", "late"]
+
+
+async def test_again_brings_what_was_committed_late(source: Meddled, target: Meddled, clock: FakeClock) -> None:
+    other = MemoryStore(clock)
+    [early] = await enqueue(other, new_job("early"))  # in a transaction that stays open for long
+    clock.advance(1)
+    await enqueue(source, new_job("a", keep=0))
+    await copied(source, target, clock)
+    await settle(target, completed(await claim_one(target)))
+    await source.restore([(early, await other.log("early"))])
+
+    assert (await copied(source, target, clock)).jobs == 1
+    assert ids(await claim(target)) == ["early"]
+
+
+async def test_again_in_vain_leaves_the_target_in_use(source: Meddled, target: Meddled, clock: FakeClock) -> None:
+    await enqueue(source, new_job("a"))
+    await copied(source, target, clock)
+    clock.advance(1)
+    await enqueue(target, new_job("mine", idempotency_key="key", params=b"1"))
+    await enqueue(source, new_job("other", idempotency_key="key", params=b"2"), new_job("late"))
+
+    with pytest.raises(WrongState, match="'other' cannot be copied"):
+        await copied(source, target, clock)
+    assert sorted(ids(await claim(target))) == ["a", "late", "mine"]
 
 
 async def test_two_copies_at_once_are_noticed(source: Meddled, target: Meddled, clock: FakeClock) -> None:

@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from dibs.broker.comparing import Difference, Totals, differences, pages
-from dibs.broker.maintenance import Maintenance
+from dibs.broker.handover import ACTOR, Handover, held, is_mark
 from dibs.broker.roster import WORKERS
 from dibs.domain import transitions
 from dibs.domain.errors import InvalidRequest, Problem, WrongState
-from dibs.domain.job import Query, Status
-from dibs.domain.retry import SECOND
-from dibs.domain.settings import Config
-from dibs.store import PAUSED
+from dibs.domain.job import DAY, Query, Status
+from dibs.domain.retry import SECOND, micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,12 +37,11 @@ COPIES = "copy/"
 """Documents of this prefix are of copies: who a source is, and in a target how far each copy has come."""
 
 IDENTITY = COPIES + "id"
-ACTOR = "dibs copy"
 
 _PART_BYTES = 4 * 2**20  # of params and results that are put down at once
 _ROUNDS = 5  # after which a source that still changes is not believed to be at rest
-_LOOK = 0.2  # seconds between two looks at claims that are to end
 _NEARLY = 60 * SECOND  # the ends of two documents that count as one
+_REMEMBERED = micros(DAY - 3600)  # for so long a store surely tells that a job was there, and is gone
 
 Tell: TypeAlias = Callable[[str, int], None]
 """To be told what is being done, and to how many more jobs."""
@@ -56,6 +53,7 @@ class Copied(msgspec.Struct, frozen=True):
     jobs: int  # that both stores were found to have alike
     events: int  # in their logs
     documents: int  # that were brought this time
+    duplicates: int  # jobs that were left out, as the target had made one for their key already
     resumed: bool  # an earlier copy was gone on with
     later: bool  # that one was whole, so only what has come to the source since then was looked at
     queues: tuple[str, ...]  # that the source hands out nothing of any more
@@ -67,6 +65,7 @@ class _Progress(msgspec.Struct, omit_defaults=True):
     cursor: str | None = None  # where in the source to go on
     read: bool = False  # all of the source was gone through once
     whole: bool = False  # both were found to be alike: the target is on its own from then on
+    whole_us: int = 0  # since when, by the target's clock
     upto_us: int = -1  # which jobs of the source are the target's own by now: those made until then
 
 
@@ -75,31 +74,39 @@ class Copy:
 
     def __init__(self, source: Store, target: Store, clock: Clock, tell: Tell = lambda *_: None) -> None:
         self._source, self._target, self._clock, self._tell = source, target, clock, tell
-        self._id = ""
-        self._mark = b""
+        self._handover = Handover(source, target, clock, "")
+        self._name = ""  # of the document that tells how far it has come
         self._progress = _Progress()
         self._version = 0
-        self._queues: set[str] = set()  # that the source hands out nothing of
-        self._paused: set[str] = set()  # those of them that the target hands out nothing of, for now
-        self._in_the_way: dict[str, str] = {}  # jobs that cannot be put down, and those that have their names
         self._documents = 0
+        self._late: set[str] = set()  # jobs that were made before an earlier copy was whole, and came after it
+        self._duplicates: set[str] = set()
+        self._in_the_way: dict[str, str] = {}  # jobs that cannot be put down, and those that have their keys
 
     async def run(self, wait: float = 0.0) -> Copied:
         """Do it all; wait so many seconds for claims of the source to end."""
         await self._begin()
         resumed, later = self._version > 1, self._progress.whole
-        await self._still(wait)
-        if not self._progress.read:
-            await self._copy_documents()
-            await self._go_through()
-        totals = await self._agree()
+        await self._handover.still(wait)
+        try:
+            await self._find_late()
+            if not self._progress.read:
+                await self._copy_documents()
+                await self._go_through()
+            totals = await self._agree()
+        except Exception:
+            if later:
+                await self._handover.begin()  # it was in use before, and is to go on
+            raise
         # First this: should we be killed now, the target is not compared again, in which jobs may have moved on.
-        self._progress.whole = True
-        self._progress.upto_us = max(self._progress.upto_us, totals.newest_us)
-        self._progress.cursor, self._progress.read = None, False
+        upto_us = max(self._progress.upto_us, totals.newest_us)
+        self._progress = _Progress(whole=True, whole_us=await self._target.now(), upto_us=upto_us)
         await self._note()
-        await self._resume_target()
-        return Copied(totals.jobs, totals.events, self._documents, resumed, later, tuple(sorted(self._queues)))
+        await self._handover.begin()
+        queues = tuple(sorted(self._handover.queues))
+        return Copied(
+            totals.jobs, totals.events, self._documents, len(self._duplicates), resumed, later, queues
+        )  # fmt: skip
 
     # Beginning
 
@@ -110,15 +117,16 @@ class Copy:
             await self._source.put(IDENTITY, self._clock.random_bytes(16).hex().encode(), expect=0)
             found = await self._source.read(IDENTITY)
         assert found is not None  # noqa: S101 - no one removes it
-        self._id = found.value.decode()
-        self._mark = msgspec.json.encode({"by": ACTOR, "copy": self._id})
         theirs = await self._target.read(IDENTITY)
         if theirs is not None and theirs.value == found.value:
             what = "is the same store as FROM, or a copy of its file: there is nothing to copy"
             raise InvalidRequest([Problem("to", what)])
-        await _refuse_half(self._source, "FROM", "")
-        await _refuse_half(self._target, "TO", self._id)
-        known = await self._target.read(COPIES + self._id)
+        id = found.value.decode()
+        self._name = COPIES + id
+        self._handover = Handover(self._source, self._target, self._clock, id)
+        await _refuse_half(self._source, "FROM", IDENTITY)
+        await _refuse_half(self._target, "TO", self._name)
+        known = await self._target.read(self._name)
         if known is None:
             await self._refuse_jobs()
         else:
@@ -136,38 +144,27 @@ class Copy:
     async def _note(self) -> None:
         """Keep how far it has come. Race: two who copy the same at once; the later one's version is another."""
         value = msgspec.json.encode(self._progress)
-        document = await self._target.put(COPIES + self._id, value, expect=self._version)
+        document = await self._target.put(self._name, value, expect=self._version)
         if document is None:
             raise WrongState("another `dibs copy` of the same stores is under way", hint="Let it end, or end it.")
         self._version = document.version
 
-    # That no one works on either store
+    async def _find_late(self) -> None:
+        """Find jobs that an earlier, whole copy has not seen: they were committed, or seen by their clock, late.
 
-    async def _still(self, wait: float) -> None:
-        """Let the source hand out nothing more, take away what no one holds any more, and see that no one holds any."""
-        for info in await self._source.queues():
-            if not info.paused:
-                await self._pause(self._source, info.queue)
-            self._queues.add(info.queue)
-        maintenance = Maintenance(self._source, self._clock, Config.of())
-        end = self._clock.monotonic() + wait
-        while True:
-            await maintenance.reap()
-            held, more = await self._source.find(Query(status=(Status.CLAIMED,), limit=100))
-            if not held:
-                return
-            if self._clock.monotonic() >= end:
-                raise _held(held, more=more is not None)
-            await self._clock.sleep(_LOOK)
-
-    async def _pause(self, store: Store, queue: str) -> None:
-        """Let a queue hand out nothing; one that a user has paused is left as it is."""
-        await store.put(PAUSED + queue, self._mark, expect=0)
-
-    async def _resume_target(self) -> None:
-        for document in await self._target.documents(PAUSED):
-            if _is_mark(document):
-                await self._target.put(document.name, None, expect=document.version)
+        Race: a job that the target has ended and pruned since must not come back. So it is no longer asked for once the
+        target may have forgotten that it was there.
+        """
+        if not self._progress.whole or await self._target.now() - self._progress.whole_us > _REMEMBERED:
+            return
+        async for items, _ in pages(self._source):
+            old = [
+                job.id for job, _ in items if job is not None and not self._is_wanted(job) and job.completed_us is None
+            ]
+            there = await self._target.get(old) if old else []
+            for id, job in zip(old, there, strict=True):
+                if job is None and not await self._target.log(id):
+                    self._late.add(id)
 
     # Documents
 
@@ -185,7 +182,7 @@ class Copy:
         now = await self._target.now()
         found: list[tuple[Document, int | None]] = []
         for document in await self._source.documents(""):
-            if document.name.startswith((COPIES, WORKERS)) or _is_mark(document):
+            if document.name.startswith((COPIES, WORKERS)) or is_mark(document):
                 continue
             if not _same(document, there.get(document.name)):
                 keep_us = None if document.expires_us is None else document.expires_us - now
@@ -196,7 +193,7 @@ class Copy:
     # Jobs
 
     def _is_wanted(self, job: Job) -> bool:
-        return job.created_us > self._progress.upto_us
+        return (job.created_us > self._progress.upto_us or job.id in self._late) and job.id not in self._duplicates
 
     def _wanted(self, items: Iterable[Item]) -> list[tuple[Job, list[Event]]]:
         return [(job, events) for job, events in items if job is not None and self._is_wanted(job)]
@@ -210,15 +207,24 @@ class Copy:
             await self._note()
 
     async def _put_down(self, items: Sequence[tuple[Job, Sequence[Event]]]) -> None:
-        if held := [job for job, _ in items if job.status is Status.CLAIMED]:
-            raise _held(held)
-        for queue in {job.queue for job, _ in items} - self._paused:
-            await self._pause(self._target, queue)
-            self._paused.add(queue)
+        if claimed := [job for job, _ in items if job.status is Status.CLAIMED]:
+            raise held(claimed)
+        await self._handover.hold_back(job.queue for job, _ in items)
         for part in _parts(items):
             for (job, _), holder in zip(part, await self._target.restore(part), strict=True):
                 if holder is not None and holder.id != job.id:
-                    self._in_the_way[job.id] = holder.id
+                    await self._meet(job, holder)
+
+    async def _meet(self, job: Job, holder: Job) -> None:
+        """Deal with a job whose key another has in the target.
+
+        Race: that one may have been brought from the source, where it has let go of the key since; then it is taken out
+        or brought up to date, and the next round puts this one down. So it must be one that the source never had.
+        """
+        if _is_duplicate(job, holder) and not await self._source.log(holder.id):
+            self._duplicates.add(job.id)
+        else:
+            self._in_the_way[job.id] = holder.id
 
     # Comparing
 
@@ -228,12 +234,13 @@ class Copy:
             # Documents first: a schedule must not have noted a tick whose job was not there yet when jobs were read.
             await self._copy_documents()
             totals, difference = await self._compare()
-            if not difference and not await self._stale():
+            # Race: a queue that is new in the source, or was resumed there. What it has handed out is seen next time.
+            still = await self._handover.still()
+            if still and not difference and not await self._stale():
                 return totals
             if difference:
                 self._in_the_way.clear()
                 await self._mend(difference)
-            await self._still(0.0)
         for id, holder in self._in_the_way.items():
             raise WrongState(
                 f"the job {id!r} cannot be copied: the job {holder!r}, which TO alone has, has one of its keys",
@@ -263,12 +270,13 @@ class Copy:
 
     async def _mend(self, difference: Difference) -> None:
         async for items, _ in pages(self._source):
-            wrong = [item for item in self._wanted(items) if item[0].id in difference.unlike]
-            for job, events in wrong:
+            wanted = self._wanted(items)
+            unlike = [item for item in wanted if item[0].id in difference.unlike]
+            if claimed := [job for job, _ in unlike if job.status is Status.CLAIMED]:
+                raise held(claimed)
+            for job, events in unlike:
                 await self._make_room(job, events)
-            missing = [item for item in self._wanted(items) if item[0].id in difference.missing]
-            if wrong or missing:
-                await self._put_down(sorted([*wrong, *missing], key=lambda item: item[0].created_us))
+            await self._put_down([item for item in wanted if item[0].id in difference.missing | difference.unlike])
 
     async def _make_room(self, job: Job, events: Sequence[Event]) -> None:
         """Take a job out of the target that is there as it was earlier; any other difference is told."""
@@ -299,33 +307,19 @@ class Copy:
 async def _refuse_half(store: Store, name: str, but: str) -> None:
     """Refuse a store that another copy was begun to, and has not ended."""
     for document in await store.documents(COPIES):
-        if document.name not in {IDENTITY, COPIES + but}:
-            progress = msgspec.json.decode(document.value, type=_Progress)
-            if not progress.whole:
-                raise WrongState(
-                    f"another copy to {name} was begun, and is not whole", hint="Let that one end, with its own FROM."
-                )
+        if document.name not in {IDENTITY, but} and not msgspec.json.decode(document.value, type=_Progress).whole:
+            raise WrongState(
+                f"another copy to {name} was begun, and is not whole", hint="Let that one end, with its own FROM."
+            )
 
 
-def _held(jobs: Sequence[Job], *, more: bool = False) -> WrongState:
-    workers = sorted({job.worker_id or "" for job in jobs})
-    some = ", ".join(workers[:3]) + (", …" if len(workers) > len(workers[:3]) else "")
-    number = f"{len(jobs)}{' or more' if more else ''} {'job is' if len(jobs) == 1 and not more else 'jobs are'}"
-    return WrongState(
-        f"{number} claimed in FROM, such as {jobs[0].id}, by {some}: a claim cannot be copied",
-        hint="FROM hands out nothing more. Let the workers end, then run this again, or add --wait 300.",
-    )
-
-
-def _is_mark(document: Document) -> bool:
-    """Say whether a copy has paused this queue, and no user."""
-    if not document.name.startswith(PAUSED):
+def _is_duplicate(job: Job, holder: Job) -> bool:
+    """Say whether a job that never ran would have been answered with another, had it been enqueued beside it."""
+    if job.fence or job.status is not Status.PENDING:
         return False
-    try:
-        value = msgspec.json.decode(document.value)
-    except msgspec.DecodeError:
-        return False
-    return isinstance(value, dict) and "copy" in value
+    if job.idempotency_key is not None and job.idempotency_key == holder.idempotency_key:
+        return (job.task, job.queue, job.params_json) == (holder.task, holder.queue, holder.params_json)
+    return True  # they share a unique key, whose holder is whoever has it
 
 
 def _same(document: Document, other: Document | None) -> bool:

@@ -51,11 +51,12 @@ def copy(
 
 
 def _said(copied: Copied) -> str:
-    if copied.later and not copied.jobs:
+    if copied.later and not copied.jobs and not copied.duplicates:
         return "nothing to copy: nothing has come to FROM since it was copied"
     which = " that have come to FROM since it was copied" if copied.later else ""
     jobs, events = f"{copied.jobs:,} jobs{which}", f"{copied.events:,} events"
-    return f"copied {jobs}, with {events} in their logs; both stores were compared, and are alike"
+    known = f", {copied.duplicates:,} left out whose keys TO had already" if copied.duplicates else ""
+    return f"copied {jobs}, with {events} in their logs{known}; both stores were compared, and are alike"
 
 
 async def _copy(from_: str, to: str, wait: float, *, quiet: bool) -> Copied:

@@ -34,6 +34,7 @@ class Restoration:
 
     def __init__(self, parts: Sequence[Part], owners: Owners, spread: Spread) -> None:
         self._parts, self._owners, self._spread = parts, owners, spread
+        self._made: set[int] = set()  # which objects were put down by an earlier try
 
     async def restore(self, items: Sequence[Whole]) -> list[Job | None]:
         """Put down what is new; answer the rest with the jobs that have its names. ``Overtaken``: try again."""
@@ -60,7 +61,7 @@ class Restoration:
         for item in new:
             by_shard.setdefault(self._shard(item), []).append(item)
         await together(self._put(shard, some, shown) for shard, some in by_shard.items())
-        return answers
+        return [None if id(item) in self._made else answer for item, answer in zip(items, answers, strict=True)]
 
     def _shard(self, item: Whole) -> int:
         return self._spread.shard(item.job.queue, item.job.id)
@@ -87,6 +88,7 @@ class Restoration:
                 await self._owners.let_go(self._wanted(items[done:]).keys() - known, shown)
                 raise
             done += len(some)
+            self._made.update(map(id, some))
 
     async def _correct(self, shard: int, items: Sequence[Whole], shown: Pass) -> set[bytes]:
         """Put right what a failover has lost: jobs are here that have these names, though no one had reserved them."""
