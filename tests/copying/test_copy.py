@@ -205,7 +205,7 @@ async def test_a_copy_that_was_cut_goes_on(
     cuts = 0
     done = None
     while done is None:  # a call further each time
-        target.meddle[call] = _after(cuts, target, call)
+        target.meddle[call] = _then(cuts, target, call, cut)
         try:
             done = await copied(source, target, clock)
         except Cut:
@@ -217,13 +217,13 @@ async def test_a_copy_that_was_cut_goes_on(
     assert await contents(target) == before
 
 
-def _after(number: int, store: Meddled, call: str) -> Any:
-    """Cut at the call after so many others."""
+def _then(number: int, store: Meddled, call: str, does: Any) -> Any:
+    """Do something at the call after so many others."""
     if not number:
-        return cut
+        return does
 
     async def pass_by() -> None:
-        store.meddle[call] = _after(number - 1, store, call)
+        store.meddle[call] = _then(number - 1, store, call, does)
 
     return pass_by
 
@@ -278,6 +278,38 @@ async def test_a_job_that_is_otherwise_different_is_an_error_that_names_it(
     with pytest.raises(WrongState, match="the job 'b' is in both stores, and is not the same"):
         await copied(source, target, clock)
     assert await claim(target) == []
+
+
+async def test_a_job_of_the_target_with_the_id_of_another_is_an_error_that_names_it(
+    source: Meddled, target: Meddled, clock: FakeClock
+) -> None:
+    await enqueue(source, new_job("a"))
+    await settle(source, transitions.release((await claim_one(source)).ref))
+    clock.advance(1)
+
+    async def enqueue_own() -> None:
+        await enqueue(target, new_job("a", params=b"2"))
+
+    target.meddle["put"] = enqueue_own
+    with pytest.raises(WrongState, match="the job 'a' is in both stores, and is not the same"):
+        await copied(source, target, clock)
+    assert (await read(target, "a")).params_json == b"2"
+
+
+async def test_what_a_resumed_queue_has_done_is_copied_too(source: Meddled, target: Meddled, clock: FakeClock) -> None:
+    await enqueue(source, new_job("a"), new_job("b"))
+
+    async def work() -> None:  # when the source has just been compared
+        await source.put(PAUSED + "default", None)
+        await settle(source, completed(await claim_one(source, id="a")))
+
+    source.meddle["audit"] = _then(1, source, "audit", work)
+    await copied(source, target, clock)
+
+    assert not source.meddle
+    assert (await read(target, "a")).status == "completed"
+    assert await claim(source) == []
+    assert ids(await claim(target)) == ["b"]
 
 
 async def test_what_the_target_alone_has_stays(source: Meddled, target: Meddled, clock: FakeClock) -> None:
