@@ -78,6 +78,8 @@ def check(url: str, before: Contents) -> None:
     assert run(["verify", "--store", url]) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_a_chain_of_copies_that_are_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     urls = [f"sqlite:///{tmp_path}/first.db", empty_postgres(), empty_redis(), f"sqlite:///{tmp_path}/last.db"]
     before = begin(urls[0], 2000)
@@ -102,6 +104,7 @@ def test_a_chain_of_copies_that_are_killed(tmp_path: Path, capsys: pytest.Captur
     assert [is_handed_out(url) for url in urls] == [False, False, False, True]
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("empty", [empty_mysql, empty_cluster])
 def test_there_and_back(tmp_path: Path, empty: Callable[[], str]) -> None:
     first, middle, last = f"sqlite:///{tmp_path}/first.db", empty(), f"sqlite:///{tmp_path}/last.db"
