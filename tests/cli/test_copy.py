@@ -26,7 +26,7 @@ def test_copy_shows_a_bar_and_says_what_it_did(file: Place, from_: str, to: str)
     terminal.until("TO has taken over")
     assert terminal.end() == 0
     assert "copying and comparing" in terminal.seen
-    assert "copied 5 jobs, with 7 events in their logs; both stores were compared, and are alike" in terminal.seen
+    assert "copied 5 jobs, with 7 events in the log; both stores were compared, and are alike" in terminal.seen
     assert len(file.json("jobs", "--store", to)) == 5
 
 
@@ -43,7 +43,7 @@ def test_copy_again_says_that_there_is_nothing(from_: str, to: str, capsys: pyte
     assert "nothing has come to FROM since it was copied" in capsys.readouterr().out
     run(["enqueue", "t", "--store", from_])
     assert run(["copy", from_, to]) == 0
-    assert "copied 1 jobs that have come to FROM since" in capsys.readouterr().out
+    assert "copied 1 job that came to FROM since it was copied, with 1 event in the log" in capsys.readouterr().out
 
 
 def test_copy_names_who_holds_a_job(from_: str, to: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,6 @@ from dibs.broker.connect import open_store
 from dibs.broker.copying import Copied, Copy
 from dibs.cli.asking import progress
 from dibs.cli.load import existing
-from dibs.cli.options import Json
 from dibs.cli.output import print_json, remark
 from dibs.clock import Clock
 from dibs.domain.errors import InvalidRequest, Problem
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def copy(
-    from_: Annotated[str, Parameter(help="The URL of the store that has the jobs.")],
+    from_: Annotated[str, Parameter(name="FROM", help="The URL of the store that has the jobs.")],
     to: Annotated[str, Parameter(help="The URL of a store that has none yet.")],
     /,
     *,
     wait: Annotated[float, Parameter(help="Seconds to wait for claimed jobs to end.")] = 0.0,
-    json: Json = False,
+    json: Annotated[bool, Parameter(help="Print what was done as JSON.", negative=())] = False,
 ) -> int:
     """Copy everything that one store has to another, which takes over from it.
 
@@ -53,10 +52,14 @@ def copy(
 def _said(copied: Copied) -> str:
     if copied.later and not copied.jobs and not copied.duplicates:
         return "nothing to copy: nothing has come to FROM since it was copied"
-    which = " that have come to FROM since it was copied" if copied.later else ""
-    jobs, events = f"{copied.jobs:,} jobs{which}", f"{copied.events:,} events"
+    which = " that came to FROM since it was copied" if copied.later else ""
+    jobs, events = _number(copied.jobs, "job") + which, _number(copied.events, "event")
     known = f", {copied.duplicates:,} left out whose keys TO had already" if copied.duplicates else ""
-    return f"copied {jobs}, with {events} in their logs{known}; both stores were compared, and are alike"
+    return f"copied {jobs}, with {events} in the log{known}; both stores were compared, and are alike"
+
+
+def _number(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 async def _copy(from_: str, to: str, wait: float, *, quiet: bool) -> Copied:
