@@ -123,6 +123,14 @@ class Store(Protocol):
         """
         ...
 
+    async def restore(self, items: Sequence[tuple[Job, Sequence[Event]]]) -> list[Job | None]:
+        """Put down whole jobs with their logs as another store has them, in order, each by itself; none that is held.
+
+        None: it was put down. Else the answer is the job that has its id or one of its keys already, which stays as it
+        is. The store's clock is not before anything that came in.
+        """
+        ...
+
     async def expired(self, limit: int) -> list[Job]:
         """List claimed jobs whose lease has run out, longest ago first."""
         ...

@@ -13,6 +13,7 @@ from tests.servers.databases import bare_mysql, bare_postgres
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(r"^```console\n(?P<session>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
 
 
@@ -71,20 +72,35 @@ def test_the_dead_letters_of_the_page_come_and_go(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     environment |= {"DIBS_STORE": "sqlite:///jobs.db"}
     typed = 0
-    for at in re.finditer(r"^```console\n(?P<session>.*?)^```$", page, re.MULTILINE | re.DOTALL):
+    for at in CONSOLE.finditer(page):
         (tmp_path / "shop.py").write_text(broken if at.start() < page.index("## Mend it") else mended)
-        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", at["session"], re.MULTILINE):
-            if command.startswith("export "):
-                assert command == "export DIBS_STORE=sqlite:///jobs.db"
-                continue
-            script = f'dibs() {{ {sys.executable} -m dibs "$@" 2>&1; }}; {command}'
-            done = subprocess.run(
-                ["bash", "-c", script], check=False, cwd=tmp_path, env=environment, capture_output=True, text=True
-            )
-            assert done.returncode == 0, (command, done.stdout)
-            assert re.fullmatch(_as_pattern(shown), " ".join(done.stdout.split())), (command, done.stdout)
-            typed += 1
+        typed += _type(at["session"], tmp_path, environment)
     assert typed == 12
+
+
+@pytest.mark.timeout(180)
+def test_the_move_of_the_page_is_made(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "move-to-another-store.md").read_text()
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment |= {"TO": bare_postgres("docs_copy")}
+    assert sum(_type(at["session"], tmp_path, environment) for at in CONSOLE.finditer(page)) == 8
+
+
+def _type(session: str, folder: Path, environment: dict[str, str]) -> int:
+    """Type what a session of a page says, and see what it shows; say how many commands there were."""
+    typed = 0
+    for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", session, re.MULTILINE):
+        if command.startswith("export "):
+            assert command == "export DIBS_STORE=sqlite:///jobs.db"
+            continue
+        script = f'dibs() {{ {sys.executable} -m dibs "$@" 2>&1; }}; {command}'
+        done = subprocess.run(
+            ["bash", "-c", script], check=False, cwd=folder, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, (command, done.stdout)
+        assert re.fullmatch(_as_pattern(shown), " ".join(done.stdout.split())), (command, done.stdout)
+        typed += 1
+    return typed
 
 
 def _as_pattern(shown: str) -> str:

@@ -54,6 +54,11 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
             "Bring the store's schema up to date",
         ),
         Entry(
+            "copy",
+            "dibs.cli.copy:copy",
+            "Copy everything that one store has to another, which takes over from it",
+        ),
+        Entry(
             "verify",
             "dibs.cli.verify:verify",
             "Replay the store's log and prove on it",
@@ -95,6 +100,8 @@ OTHER_WORDS = {
     "watch": "top",
     "run": "worker",
     "server": "serve",
+    "move": "copy",
+    "cp": "copy",
 }
 """What others call it: a word that is no command is answered with ours."""
 

@@ -12,9 +12,13 @@ import pytest
 import redis
 
 from dibs.clock import Clock, FakeClock
+from dibs.domain import transitions
 from dibs.domain.job import ClaimRequest, Order
+from dibs.stores.memory import MemoryStore
 from dibs.stores.redis import RedisStore
-from dibs.testing.conformance.builders import claim, completed, enqueue, new_job, new_jobs, released, settle
+from dibs.testing.conformance.builders import claim, completed, enqueue, find, new_job, new_jobs, released, settle
+from dibs.testing.conformance.read import audited
+from dibs.testing.conformance.restore import lives, restored
 from tests.servers import redis as server
 
 MANY = 5_000
@@ -169,6 +173,34 @@ async def test_what_is_gone_leaves_nothing_behind(store: RedisStore, clock: Fake
     await store.prune(1000)
 
     assert own.keys() == [b"dibs:{0}:meta"]
+
+
+async def test_what_was_restored_leaves_nothing_behind(store: RedisStore, clock: FakeClock, own: redis.Redis) -> None:
+    await restored(store, await lives(clock))
+    for _ in range(3):
+        clock.advance(600)
+        await settle(store, *map(completed, await claim(store, limit=100)))
+    await settle(store, *(transitions.cancel(job.id) for job in await find(store)))
+    clock.advance(40 * 86_400)
+    assert await store.prune(1000) == 14
+    clock.advance(2 * 86_400)
+    await store.prune(1000)
+
+    assert own.keys() == [b"dibs:{0}:meta"]
+
+
+async def test_restore_takes_steps(store: RedisStore, clock: FakeClock, own: redis.Redis) -> None:
+    origin = MemoryStore(clock)
+    await enqueue(origin, *new_jobs(500))
+    for job in await claim(origin, limit=100):
+        await settle(origin, completed(job))
+    await enqueue(origin, *new_jobs(3, params=b'"%b"' % (b"x" * 700_000)))
+    own.config_resetstat()
+    await restored(store, [(job, events) for job, events in await audited(origin, 1000) if job is not None])
+
+    scripts = own.info("commandstats")
+    assert sum(scripts.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha")) >= 2 * 5
+    assert (await store.counts()).completed == 100
 
 
 async def test_no_script_takes_more_than_a_step(store: RedisStore, own: redis.Redis) -> None:

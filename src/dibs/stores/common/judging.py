@@ -104,7 +104,7 @@ class Court:
             self.returned.append((entry.lane, after.due_us))
         self.changed.append(entry)
         self.logged.append(event)
-        self.events.append(_logged(event, entry.seq))
+        self.events.append(logged(event, entry.seq))
         return Written(outcome, after.status)
 
     def in_order(self) -> list[list[Entry]]:
@@ -114,7 +114,8 @@ class Court:
         return [entries for entries in (ended, begun) if entries]
 
 
-def _logged(event: Event, seq: int) -> tuple[Any, ...]:
+def logged(event: Event, seq: int) -> tuple[Any, ...]:
+    """Make a row of ``write_log``."""
     return (
         seq, event.seq, event.event, event.from_, event.to, event.worker_id, event.actor, event.fence, event.attempts,
         event.due_us, event.lease_expires_us, event.at_us, event.note,

@@ -22,8 +22,8 @@ class Overtaken(Exception):
     """Someone else took a name, or removed a lane, a moment ago: nothing was written, and asking again helps."""
 
 
-def keys(drafts: Iterable[Draft]) -> set[LaneKey]:
-    """Name the lanes that drafts go to."""
+def keys(drafts: Iterable[Draft | Job]) -> set[LaneKey]:
+    """Name the lanes that drafts go to, or whole jobs."""
     return {(draft.queue, draft.task, draft.priority) for draft in drafts}
 
 
@@ -54,7 +54,7 @@ class Known:
         self._add = add
         self._lanes: Lanes = {}
 
-    async def of(self, groups: Sequence[Sequence[Draft]]) -> Lanes:
+    async def of(self, groups: Sequence[Sequence[Draft | Job]]) -> Lanes:
         """Find the lanes that drafts go to; those that are not remembered are looked up, or made."""
         wanted = {key for group in groups for key in keys(group)}
         known = dict(self._lanes)  # others may forget it meanwhile

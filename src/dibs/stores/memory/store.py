@@ -28,6 +28,7 @@ from dibs.domain.job import (
 )
 from dibs.domain.retry import SECOND
 from dibs.store import EXACT_COUNT, PAUSED, Audit, Capabilities, Refusal, Written
+from dibs.stores.common import restoring
 from dibs.stores.memory.table import Table
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from dibs.clock import Clock
     from dibs.domain.job import ClaimRequest, Extension
     from dibs.domain.transitions import Write
+    from dibs.stores.common.restoring import Whole
     from dibs.stores.memory.table import Entry, Heap, LaneKey, Row
 
 _DAY = 86_400 * SECOND
@@ -240,6 +242,28 @@ class MemoryStore:
         if kept == 0:
             self._bury(row, transitions.prune(row.job, now))
         return Written(outcome, after.status)
+
+    async def restore(self, items: Sequence[tuple[Job, Sequence[Event]]]) -> list[Job | None]:
+        """Put down whole jobs as another store has them."""
+        with self._lock:
+            wholes = restoring.whole(items)
+            new, answers = restoring.sift(wholes, self._named(wholes))
+            for item in new:
+                row = self._table.add(_public(item.job), item.expires or 0)
+                row.events.extend(item.events)
+                self._high = max(self._high, item.latest)
+        self._bell.ring()
+        return answers
+
+    def _named(self, items: Sequence[Whole]) -> Iterator[tuple[str, Job]]:
+        ids, keys, unique = restoring.names(items)
+        for kind, found in (
+            ("id", [id for id in ids if id in self._table.rows]),
+            ("key", [self._table.keys[key] for key in keys if key in self._table.keys]),
+            ("unique", [self._table.unique[key] for key in unique if key in self._table.unique]),
+        ):
+            for id in found:
+                yield kind, _public(self._table.rows[id].job)
 
     # Maintenance
 

@@ -112,10 +112,11 @@ class Table:
         self.unique: dict[str, str] = {}  # of unfinished jobs
         self._last_seq = 0
 
-    def add(self, job: Job) -> Row:
-        """Take in a new job."""
+    def add(self, job: Job, expires_us: int = 0) -> Row:
+        """Take in a new job; of one that has ended, it is said when it may be pruned."""
         self._last_seq += 1
         row = self.rows[job.id] = Row(self._last_seq, job)
+        row.expires_us = expires_us
         self.order.append((row.seq, job.id))
         if job.idempotency_key:
             self.keys[job.idempotency_key] = job.id

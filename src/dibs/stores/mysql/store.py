@@ -18,6 +18,7 @@ from dibs.stores.common.leases import NoneLate
 from dibs.stores.common.naming import Known, Overtaken, is_plain
 from dibs.stores.common.places import Places
 from dibs.stores.common.pool import Pool
+from dibs.stores.common.restoring import whole
 from dibs.stores.common.sites import Sites
 from dibs.stores.common.waiting import Waiting
 from dibs.stores.mysql import (
@@ -31,6 +32,7 @@ from dibs.stores.mysql import (
     reading,
     registry,
     removing,
+    restoring,
     theirs,
     writing,
 )
@@ -263,6 +265,19 @@ class MysqlStore:
             raise translate(error, self._address.name) from error
         self._places.returned(turn.returned)
         return answers
+
+    async def restore(self, items: Sequence[tuple[Job, Sequence[Event]]]) -> list[Job | None]:
+        wholes = whole(items)
+        tried: dict[int, int] = {}
+        while wholes:
+            lanes = await self._lanes.of([[item.job for item in wholes]])
+            try:
+                return await self._run(lambda turn: restoring.restore(turn, wholes, lanes))  # noqa: B023 - awaited before the next
+            except Overtaken:
+                self._lanes.forget()
+            except StoreUnavailable as error:
+                await self._pause(error, tried)
+        return []
 
     # Maintenance
 

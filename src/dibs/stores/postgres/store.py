@@ -17,8 +17,9 @@ from dibs.stores.common import pruning
 from dibs.stores.common.asking import BUSY_SECONDS, is_busy, until_free
 from dibs.stores.common.herald import Herald
 from dibs.stores.common.leases import NoneLate
-from dibs.stores.common.naming import Known, Overtaken, is_plain
+from dibs.stores.common.naming import Known, Lanes, Overtaken, is_plain
 from dibs.stores.common.places import Places
+from dibs.stores.common.restoring import whole
 from dibs.stores.common.sites import Sites
 from dibs.stores.common.waiting import Pace, Waiting
 from dibs.stores.postgres import (
@@ -31,6 +32,7 @@ from dibs.stores.postgres import (
     reading,
     registry,
     removing,
+    restoring,
     theirs,
     writing,
 )
@@ -179,14 +181,21 @@ class PostgresStore:
                     raise
 
     async def _insert_group(self, group: Sequence[Draft], patience: str) -> list[Job] | Refusal:
-        async def run(turn: Turn) -> list[Job] | Refusal:
-            return await inserting.insert_group(turn, group, lanes, patience)
+        return await self._in_lanes(
+            group,
+            lambda turn, lanes: inserting.insert_group(turn, group, lanes, patience),
+            _sending(draft.params_json for draft in group),
+        )
 
+    async def _in_lanes(
+        self, jobs: Sequence[Draft | Job], run: Callable[[Turn, Lanes], Awaitable[T]], more: float
+    ) -> T:
+        """Run with the lanes that jobs go to; again for a while if others were faster."""
         end = time.monotonic() + _OVERTAKEN_SECONDS
         while time.monotonic() < end:
-            lanes = await self._lanes.of([group])
+            lanes = await self._lanes.of([jobs])
             try:
-                return await self._run(run, _sending(draft.params_json for draft in group))
+                return await self._run(lambda turn: run(turn, lanes), more)  # noqa: B023 - awaited before the next
             except Overtaken:
                 self._lanes.forget()
             except StoreUnavailable as error:
@@ -284,6 +293,16 @@ class PostgresStore:
             self._places.returned(turn.returned)
             await theirs.notify(turn, self._sites.here().channel, self._herald.about(turn.news))
         return answers
+
+    async def restore(self, items: Sequence[tuple[Job, Sequence[Event]]]) -> list[Job | None]:
+        wholes = whole(items)
+        if not wholes:
+            return []
+        return await self._in_lanes(
+            [item.job for item in wholes],
+            lambda turn, lanes: restoring.restore(turn, wholes, lanes),
+            _sending(item.job.params_json for item in wholes),
+        )
 
     # Maintenance
 

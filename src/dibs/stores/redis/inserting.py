@@ -43,7 +43,7 @@ def steps(groups: Sequence[Sequence[Draft]]) -> list[list[Sequence[Draft]]]:
 
 async def insert_group(site: Part, group: Sequence[Draft]) -> list[Job] | Refusal:
     """Insert one group, or say why not; ``Overtaken`` if it is to be tried again."""
-    named = Named((by, job) for by, _, job in await holders(site, group))
+    named = Named((by, job) for by, _, job in await holders_of(site, group))
     found = Identified(group, named)
     if found.mismatch is not None:
         return found.refusal(await reading.now(site))
@@ -73,20 +73,26 @@ async def insert(site: Part, drafts: Sequence[Draft], shown: Pass = NO_PASS) -> 
     return await site.announce({(draft.queue, draft.task) for draft in drafts}, run)
 
 
-async def holders(site: Part, drafts: Sequence[Draft]) -> list[tuple[str, str, Job]]:
+async def holders_of(site: Part, drafts: Sequence[Draft]) -> list[tuple[str, str, Job]]:
     """Read the jobs that drafts may name: what each was found by (id, key or unique), that name, and the job."""
+    return await holders(
+        site,
+        [draft.id for draft in drafts],
+        [draft.idempotency_key for draft in drafts if draft.idempotency_key is not None],
+        [draft.unique_key for draft in drafts if draft.unique_key is not None],
+    )
+
+
+async def holders(
+    site: Part, ids: Sequence[str], keys: Sequence[str], unique: Sequence[str]
+) -> list[tuple[str, str, Job]]:
+    """Read the jobs that have these names: what each was found by, that name, and the job."""
+    named = [*(("id", id) for id in ids), *(("key", key) for key in keys), *(("unique", key) for key in unique)]
     found: list[tuple[str, str, Job]] = []
-    for at in range(0, len(drafts), STEP):
-        found += await _holders(site, drafts[at : at + STEP])
+    for at in range(0, len(named), STEP):
+        some = named[at : at + STEP]
+        kinds = [kind for kind, _ in some]
+        answer = await site.run(_NAMED, kinds.count("id"), kinds.count("key"), *(name for _, name in some))
+        read = zip(some, answer[::2], answer[1::2], strict=True)
+        found += [(kind, name, values.shown(body, state)) for (kind, name), body, state in read if body]
     return found
-
-
-async def _holders(site: Part, drafts: Sequence[Draft]) -> list[tuple[str, str, Job]]:
-    ids = [draft.id for draft in drafts]
-    keys = [draft.idempotency_key for draft in drafts if draft.idempotency_key is not None]
-    unique = [draft.unique_key for draft in drafts if draft.unique_key is not None]
-    names = [*ids, *keys, *unique]
-    kinds = ["id"] * len(ids) + ["key"] * len(keys) + ["unique"] * len(unique)
-    answer = await site.run(_NAMED, len(ids), len(keys), *names)
-    found = zip(kinds, names, answer[::2], answer[1::2], strict=True)
-    return [(kind, name, values.shown(body, state)) for kind, name, body, state in found if body]

@@ -14,6 +14,7 @@ from dibs.stores.common.asking import is_busy, until_free
 from dibs.stores.common.herald import Herald
 from dibs.stores.common.leases import NoneLate
 from dibs.stores.common.naming import Overtaken, is_plain
+from dibs.stores.common.restoring import Whole, whole
 from dibs.stores.common.sites import Sites
 from dibs.stores.common.waiting import Waiting
 from dibs.stores.redis import (
@@ -27,6 +28,7 @@ from dibs.stores.redis import (
     reading,
     registry,
     removing,
+    restoring,
     staging,
     writing,
 )
@@ -132,6 +134,17 @@ class RedisStore:
         site = self._sites.here()
         ids = [write.id for write in writes]
         return await until_free(writes, ids, lambda some: writing.write(site, some), is_busy)
+
+    async def restore(self, items: Sequence[tuple[Job, Sequence[Event]]]) -> list[Job | None]:
+        site = self._sites.here()
+        return [answer for some in restoring.steps(whole(items)) for answer in await self._restore(site, some)]
+
+    async def _restore(self, site: Site, items: Sequence[Whole]) -> list[Job | None]:
+        for attempt in range(_TRIES):
+            with suppress(Overtaken):
+                return await restoring.restore(site, items)
+            await asyncio.sleep(self._clock.random.uniform(0, 0.001 * attempt))
+        raise StoreUnavailable(f"{self._address.name}: others were faster {_TRIES} times in a row")
 
     # Maintenance
 

@@ -129,7 +129,7 @@ def tag(text: str) -> bytes:
 # Jobs
 
 
-def settled(draft: Draft, terms: TermsWriter) -> bytes:
+def settled(draft: Draft | Job, terms: TermsWriter) -> bytes:
     """Write a body, but for its times."""
     # Written out: this is made for every job, and a loop over its texts doubles its price.
     id, queue, task = draft.id.encode(), draft.queue.encode(), draft.task.encode()

@@ -91,7 +91,7 @@ class _Named:
 
 
 def _write(moment: Moment, new: list[Job]) -> None:
-    lanes = _lanes(moment, new)
+    lanes = lanes_of(moment, [((job.queue, job.task, job.priority), job.due_us) for job in new])
     moment.touched = True
     place = moment.execute(_PLACE).fetchone()
     first = 1 if place is None else place[0] + 1
@@ -115,16 +115,15 @@ def _write(moment: Moment, new: list[Job]) -> None:
         moment.executemany(_TAG, tags)
 
 
-def _lanes(moment: Moment, new: list[Job]) -> dict[tuple[str, str, int], Lane]:
-    """Find or make the lane of each job, and see that its bound is no later than what comes in.
+def lanes_of(moment: Moment, wanted: Iterable[tuple[tuple[str, str, int], int]]) -> dict[tuple[str, str, int], Lane]:
+    """Find or make the lane of each job, by name and due time, and see that its bound is no later than what comes in.
 
     Always by name and never by a remembered number: the lane may have been pruned since.
     """
     earliest: dict[tuple[str, str, int], int] = {}
-    for job in new:
-        key = (job.queue, job.task, job.priority)
-        if key not in earliest or job.due_us < earliest[key]:
-            earliest[key] = job.due_us
+    for key, due in wanted:
+        if key not in earliest or due < earliest[key]:
+            earliest[key] = due
     lanes: dict[tuple[str, str, int], Lane] = {}
     for key, due in earliest.items():
         found = moment.execute(_LANE_FIND, key).fetchone()

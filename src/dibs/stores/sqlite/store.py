@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from dibs.domain.errors import InvalidRequest, Problem
 from dibs.store import Capabilities
-from dibs.stores.sqlite import claiming, examining, finding, inserting, reading, registry, removing, writing
+from dibs.stores.sqlite import claiming, examining, finding, inserting, reading, registry, removing, restoring, writing
 from dibs.stores.sqlite.connection import check_library
 from dibs.stores.sqlite.counting import Counter
 from dibs.stores.sqlite.engine import Engine
@@ -93,6 +93,9 @@ class SqliteStore:
         if connection is not None:
             return self._engine.run_on(connection, lambda moment: writing.write(moment, writes))
         return await self._engine.write(lambda moment: writing.write(moment, writes))
+
+    async def restore(self, items: Sequence[tuple[Job, Sequence[Event]]]) -> list[Job | None]:
+        return await self._engine.write(lambda moment: restoring.restore(moment, items))
 
     async def expired(self, limit: int) -> list[Job]:
         return await self._engine.read(lambda moment: reading.expired(moment, limit))

@@ -28,6 +28,7 @@ from dibs.testing.conformance.builders import (
     settle,
 )
 from dibs.testing.conformance.log import assert_replays
+from dibs.testing.conformance.restore import lives
 from dibs.testing.conformance.wait import Waiting
 
 if TYPE_CHECKING:
@@ -70,6 +71,18 @@ class SharedStoreSuite(Suite):
 
         assert sorted(id for each in taken for id in each) == sorted(ids(drafts))
         assert await store.get(ids(drafts)) == await second.get(ids(drafts))
+
+    async def test_restore_of_the_same_by_two_stores_puts_each_down_once(
+        self, store: Store, second: Store, clock: FakeClock
+    ) -> None:
+        items = await lives(clock)
+        answers = await asyncio.gather(*(on.restore(items) for on in (store, second) * 3))
+
+        for (job, events), *found in zip(items, *answers, strict=True):
+            assert found.count(None) == 1
+            assert [one for one in found if one is not None] == [job] * 5
+            assert await second.log(job.id) == events
+        assert len(await find(second)) == len(items)
 
     async def test_insert_with_one_key_makes_one_job_on_two_stores(self, store: Store, second: Store) -> None:
         groups = await asyncio.gather(

@@ -15,6 +15,7 @@ from dibs.testing.conformance.operator import OperatorSuite
 from dibs.testing.conformance.order import OrderSuite
 from dibs.testing.conformance.read import ReadSuite
 from dibs.testing.conformance.reap import ReapSuite
+from dibs.testing.conformance.restore import RestoreSuite
 from dibs.testing.conformance.retention import RetentionSuite
 from dibs.testing.conformance.seeds import SeedSuite
 from dibs.testing.conformance.settle import SettleSuite
@@ -32,6 +33,7 @@ class StoreSuite(
     ReapSuite,
     OperatorSuite,
     RetentionSuite,
+    RestoreSuite,
     ReadSuite,
     LogSuite,
     DocumentSuite,

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from dibs.domain import transitions
+from dibs.stores.memory import MemoryStore
 from dibs.testing.conformance.base import Suite
 from dibs.testing.conformance.builders import (
     FOREVER,
@@ -107,6 +108,14 @@ class WaitSuite(Suite):
     async def test_wait_ends_when_a_job_comes(self, store: Store, start: Start) -> None:
         waiting = await start()
         await enqueue(store, new_job("a"))
+
+        assert await waiting.got() == "a"
+
+    async def test_wait_ends_when_a_job_is_restored(self, store: Store, clock: FakeClock, start: Start) -> None:
+        other = MemoryStore(clock)
+        [job] = await enqueue(other, new_job("a"))
+        waiting = await start()
+        await store.restore([(job, await other.log("a"))])
 
         assert await waiting.got() == "a"
 

@@ -137,7 +137,7 @@ class Insertion:
     async def _correct(self, shard: int, drafts: Sequence[Draft], shown: Pass) -> set[bytes]:
         """Put right what a failover has lost: jobs are here that have these names, though no one had reserved them."""
         letters = {kind: letter for letter, kind in _KINDS.items()}
-        holders = await inserting.holders(self._parts[shard], drafts)
+        holders = await inserting.holders_of(self._parts[shard], drafts)
         right = {letters[kind] + name.encode(): (shard, job.id) for kind, name, job in holders}
         await self._owners.correct(right, shown)
         return set(right)

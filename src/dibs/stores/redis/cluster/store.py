@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dibs.clock import Clock as RealClock
 from dibs.domain.errors import InvalidRequest, Problem, StoreUnavailable
@@ -16,11 +16,13 @@ from dibs.stores.common.asking import is_busy, until_free
 from dibs.stores.common.herald import Herald
 from dibs.stores.common.leases import NoneLate
 from dibs.stores.common.naming import Overtaken, is_plain
+from dibs.stores.common.restoring import whole
 from dibs.stores.common.sites import Sites
 from dibs.stores.common.waiting import Waiting
 from dibs.stores.redis import address, counting, inserting, reading, registry, removing, writing
 from dibs.stores.redis.cluster import claiming, examining, looking, pauses
 from dibs.stores.redis.cluster.inserting import Insertion
+from dibs.stores.redis.cluster.restoring import Restoration
 from dibs.stores.redis.cluster.shards import Spread
 from dibs.stores.redis.cluster.site import Site
 from dibs.stores.redis.cluster.together import reachable, together
@@ -29,7 +31,7 @@ from dibs.stores.redis.store import refuse
 from dibs.stores.redis.wake import pace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from dibs.clock import Clock
     from dibs.domain.finding import Finding
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     )
     from dibs.domain.transitions import Write
     from dibs.store import Audit
+
+T = TypeVar("T")
 
 _SPREAD = script("spread")
 
@@ -126,10 +130,14 @@ class ClusterStore:
         return answers
 
     async def _insert_group(self, insertion: Insertion, group: Sequence[Draft]) -> list[Job] | Refusal:
+        return await self._patiently(lambda: insertion.group(group))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask again for a while if others were faster."""
         end = time.monotonic() + _PATIENCE
         while True:
             with suppress(Overtaken):
-                return await insertion.group(group)
+                return await ask()
             if time.monotonic() > end:
                 raise StoreUnavailable(f"{self._address.name}: others were faster for {_PATIENCE:.0f} seconds")
             await asyncio.sleep(self._clock.random.uniform(0, _PAUSE))
@@ -165,6 +173,14 @@ class ClusterStore:
         answers = await until_free(writes, ids, ask, is_busy)
         places.forget(id for id, answer in zip(ids, answers, strict=True) if not is_busy(answer))
         return answers
+
+    async def restore(self, items: Sequence[tuple[Job, Sequence[Event]]]) -> list[Job | None]:
+        wholes = whole(items)
+        if not wholes:
+            return []
+        site = self._sites.here()
+        restoration = Restoration(site.parts, site.owners, await self._where(site))
+        return await self._patiently(lambda: restoration.restore(wholes))
 
     # Maintenance
 
