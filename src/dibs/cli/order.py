@@ -39,6 +39,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str | None
     renew_after_jobs: int | None
     renew_above_mib: int | None
+    health_file: str | None
     verbose: bool
     until_idle: bool
     metrics: str | None = None  # the folder in which several processes count together
@@ -62,6 +63,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
             renew_after_jobs=self.renew_after_jobs,
             renew_above_mib=self.renew_above_mib,
             meter=meter(app),
+            health_file=self.health_file,
         )
 
     def announce(self, worker: Worker) -> None:
@@ -78,6 +80,8 @@ def member(given: str, file: int, place: int) -> int:
     order = msgspec.json.decode(given, type=Order)
     if order.worker_id is not None:
         order = msgspec.structs.replace(order, worker_id=f"{order.worker_id}-{place}")
+    if order.health_file is not None:
+        order = msgspec.structs.replace(order, health_file=f"{order.health_file}.{place}")
     try:
         worker = order.make(lambda app: _meter(order, app, place))
         order.announce(worker)

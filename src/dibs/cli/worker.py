@@ -57,6 +57,10 @@ def worker(
         int | None, Parameter(help="Show numbers for Prometheus on this port; 0 takes any that is free.")
     ] = None,
     metrics_host: Annotated[str, Parameter(help="Where to show them.")] = "127.0.0.1",
+    health_file: Annotated[
+        str | None,
+        Parameter(help="A file to write every few seconds while all is well; one for each of several processes."),
+    ] = None,
     worker_id: Annotated[str | None, Parameter(help="Its name; else made of the host and the process.")] = None,
     verbose: Annotated[bool, Parameter(help="Log every job.", negative=())] = False,
     until_idle: Annotated[bool, Parameter(help="End when there is nothing left to do.", negative=())] = False,
@@ -79,6 +83,7 @@ def worker(
         worker_id=worker_id,
         renew_after_jobs=renew_after_jobs,
         renew_above_mib=renew_above_mib,
+        health_file=health_file,
         verbose=verbose,
         until_idle=until_idle,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dibs.domain import checks
 from dibs.domain.errors import InvalidRequest, Problem
 from dibs.worker.finding import importing
+from dibs.worker.health import check_health_file
 from dibs.worker.processes import check_processes
 from dibs.worker.renewal import check_renewal
 from dibs.worker.shares import check_weights
@@ -41,6 +42,7 @@ def check(
     handler_processes: int | None,
     renew_after_jobs: int | None,
     renew_above_mib: int | None,
+    health_file: object,
 ) -> None:
     """Check all settings at once."""
     problems = checks.check_worker_id(worker_id)
@@ -49,6 +51,7 @@ def check(
         problems += checks.check_integer("prefetch", prefetch, 0, MOST_PLACES)
     problems += checks.check_duration("grace", grace, least=0)
     problems += check_renewal(renew_after_jobs, renew_above_mib)
+    problems += check_health_file(health_file)
     if lease is not None:
         problems += checks.check_duration("lease", lease, least=checks.MIN_LEASE)
     if isinstance(queues, Mapping):

@@ -25,6 +25,7 @@ class Presence(Beside):
         super().__init__(runtime)
         self._worker_id = worker_id
         self._metadata = metadata
+        self.heard_at: float | None = None  # when the store last took a beat
         self.begin()
 
     async def _run(self) -> None:
@@ -33,6 +34,7 @@ class Presence(Beside):
             listener = self._bell.listen()  # before looking: what rings while we look is heard
             try:
                 await self._runtime.broker().beat(self._worker_id, metadata=self._metadata, every=BEAT_EVERY)
+                self.heard_at = clock.monotonic()
             except DibsError as error:
                 logger.warning("worker %s could not say that it is alive: %s", self._worker_id, error)
             await listener.wait(BEAT_EVERY * clock.random.uniform(0.8, 1.0))

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dibs.app import default_worker_id
@@ -32,6 +33,7 @@ from dibs.worker.checking import apart, check
 from dibs.worker.ends import BatchEnds
 from dibs.worker.finding import refuse_while_importing
 from dibs.worker.handling import Handlers
+from dibs.worker.health import Health
 from dibs.worker.meter import Counting
 from dibs.worker.pace import Pace, pause
 from dibs.worker.presence import Presence
@@ -70,7 +72,8 @@ class Worker:
 
     A process that has run ``renew_after_jobs`` jobs, or has more than ``renew_above_mib`` MiB of memory, is to be
     renewed: one for handlers is replaced, and this one's ``run`` ends when everything that it holds has ended, and
-    ``spent`` says so. ``meter`` is told what there is to be counted.
+    ``spent`` says so. ``meter`` is told what there is to be counted. ``health_file`` is written every few seconds while
+    all is well.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Worker:
         renew_after_jobs: int | None = None,
         renew_above_mib: int | None = None,
         meter: Meter | None = None,
+        health_file: str | Path | None = None,
     ) -> None:
         worker_id = default_worker_id() if worker_id is None else worker_id
         check(
@@ -102,6 +106,7 @@ class Worker:
             handler_processes=handler_processes,
             renew_after_jobs=renew_after_jobs,
             renew_above_mib=renew_above_mib,
+            health_file=health_file,
         )
         self.app = app
         self.worker_id = worker_id
@@ -131,6 +136,7 @@ class Worker:
         self._counting = None if meter is None else Counting(meter)
         self._settling = Settling(app.runtime, self._sent, self._counting)
         self._ends = BatchEnds(app.runtime)
+        self._health_file = None if health_file is None else Path(health_file)
         self._stopped = asyncio.Event()  # nothing more is claimed
         self._hurried = asyncio.Event()  # … and running handlers are not waited for
         self._ran = False
@@ -157,6 +163,9 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._runtime.maintain()
         presence = Presence(self._runtime, self.worker_id, self._metadata())
+        health = None
+        if self._health_file is not None:
+            health = Health(self._health_file, self.worker_id, self._runtime.clock, presence)
         # Not until idle: there would be no telling when that is.
         scheduling = Scheduling(self._runtime, [] if until_idle else self.app.plans)
         handled = [self.app.tasks[name] for name in self.tasks]
@@ -175,6 +184,8 @@ class Worker:
             await publishing.leave()
             await self._settling.close()
             await self._ends.leave()
+            if health is not None:
+                await health.leave()
             await presence.leave()
             if self._threads is not None:
                 self._threads.close()
