@@ -26,6 +26,7 @@ class Effort(NamedTuple):
 
     seeds: int = 400
     seconds: float = 40.0
+    narrowly: bool = False  # a suite: only the tests that are known to be enough
 
 
 class Catch(NamedTuple):
@@ -64,6 +65,8 @@ def suite(*arguments: str) -> Catcher:
 
     def look(mistake: Mistake | None, effort: Effort) -> str | None:
         command = [sys.executable, "-m", "pytest", "-p", PLUGIN, "-p", "no:cacheprovider", "-x", "-q", "--tb=no"]
+        if effort.narrowly and mistake is not None and mistake.tests:
+            command += ["-k", mistake.tests]
         done = subprocess.run(
             [*command, "--timeout=20", *arguments],
             cwd=ROOT,
@@ -101,6 +104,10 @@ CATCHERS: dict[str, Catcher] = {
         "tests/worker/test_stop.py", "tests/worker/test_worker.py", "tests/app/test_keeper.py", "-k", "not served"
     ),
     "small worlds": small_worlds,
+    "PostgreSQL's suite": suite("tests/conformance/test_postgres.py"),
+    "MySQL's suite": suite("tests/conformance/test_mysql.py"),
+    "Redis's suite": suite("tests/conformance/test_redis.py"),
+    "the cluster's tests": suite("tests/conformance/test_cluster.py", "tests/stores/redis/cluster"),
 }
 """From the quickest to the slowest."""
 
@@ -110,6 +117,10 @@ _FITTING = {
     "sqlite": ["simulator, sqlite", "store suite"],
     "broker": ["simulator, memory", "simulator, sqlite", "broker suite", "small worlds"],
     "keeper": ["simulator, memory", "simulator, sqlite", "worker's tests"],
+    "postgres": ["PostgreSQL's suite"],
+    "mysql": ["MySQL's suite"],
+    "redis": ["Redis's suite"],
+    "cluster": ["the cluster's tests"],
     "worker": ["simulator, memory", "simulator, sqlite", "worker's tests"],
 }
 

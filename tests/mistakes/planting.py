@@ -6,6 +6,7 @@ What is replaced must be there, exactly once. So a mistake whose line was change
 from __future__ import annotations
 import __future__
 
+import hashlib
 import importlib
 import inspect
 import sys
@@ -16,6 +17,8 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 import pytest
+
+from dibs.stores.redis.scripts import Script
 
 
 class Edit(NamedTuple):
@@ -32,9 +35,10 @@ class Mistake(NamedTuple):
     name: str
     promise: int  # its number in the contract; 0: the order and the pauses of claims, which have none
     kind: str  # what users would report
-    where: str  # domain, memory, sqlite, broker, keeper or worker
+    where: str  # domain, memory, sqlite, broker, keeper or worker; or the store that is a server
     edits: tuple[Edit, ...]
     caught_by: str  # the quickest catcher that is known
+    tests: str = ""  # of a suite, those that are enough: see -k of pytest
 
     def plant(self, patch: pytest.MonkeyPatch) -> None:
         """Make the mistake, until the patch is undone."""
@@ -58,12 +62,21 @@ def _apply(place: str, edits: list[Edit], patch: pytest.MonkeyPatch) -> None:
     for part in outer:
         owner = getattr(owner, part)
     before = inspect.getattr_static(owner, name)
-    after = _replace(edits, before) if isinstance(before, str) else _rewrite(edits, before, name)
+    after = _changed(edits, before, name)
     patch.setattr(owner, name, after)
     if owner is module:  # others may have imported it by name
         for other in _modules():
             for alias in [alias for alias, value in vars(other).items() if value is before]:
                 patch.setattr(other, alias, after)
+
+
+def _changed(edits: list[Edit], before: Any, name: str) -> Any:
+    if isinstance(before, str):
+        return _replace(edits, before)
+    if isinstance(before, Script):
+        text = _replace(edits, before.text.decode()).encode()
+        return before._replace(text=text, sha=hashlib.sha1(text, usedforsecurity=False).hexdigest())
+    return _rewrite(edits, before, name)
 
 
 def _rewrite(edits: list[Edit], function: FunctionType, name: str) -> Any:

@@ -25,7 +25,7 @@ USED = sorted({mistake.caught_by for mistake in MISTAKES.values()})
 @pytest.mark.parametrize("name", list(MISTAKES))
 def test_a_mistake_is_noticed(name: str) -> None:
     mistake = MISTAKES[name]
-    catch = look(mistake.caught_by, mistake, Effort(seeds=SEEDS.get(mistake.caught_by, 0), seconds=BUDGET))
+    catch = look(mistake.caught_by, mistake, Effort(SEEDS.get(mistake.caught_by, 0), BUDGET, narrowly=True))
     assert catch.noticed is not None, f"{mistake.caught_by} noticed nothing in {catch.seconds} s"
     print(f"{name}: {catch.by}, {catch.noticed}, after {catch.seconds} s")
 
@@ -41,7 +41,7 @@ def test_without_a_mistake_nothing_is_noticed(catcher: str) -> None:
 def test_there_are_many_and_of_every_kind() -> None:
     assert len(MISTAKES) >= 25
     assert {mistake.where for mistake in MISTAKES.values()} == {
-        *("domain", "memory", "sqlite", "broker", "keeper", "worker")
+        *("domain", "memory", "sqlite", "postgres", "mysql", "redis", "cluster", "broker", "keeper", "worker")
     }
     promises = {mistake.promise for mistake in MISTAKES.values()}
     assert promises >= {*PROMISES, 14}

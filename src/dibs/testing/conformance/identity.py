@@ -142,6 +142,17 @@ class IdentitySuite(Suite):
         assert (second.was_duplicate, third.was_duplicate) == (False, True)
         assert third.id == second.id != first.id
 
+    async def test_insert_beside_a_duplicate_may_have_the_unique_key_of_a_job_that_ended(self, store: Store) -> None:
+        """Where anything stands in the way, names are looked up one by one; those of the dead are no one's then too."""
+        first = await enqueue_and_claim(store, new_job(unique_key="same"))
+        await settle(store, completed(first))
+        await enqueue(store, new_job("there"))
+
+        there, second = await enqueue(store, new_job("there"), new_job(unique_key="same"))
+
+        assert (there.was_duplicate, second.was_duplicate) == (True, False)
+        assert second.id != first.id
+
     async def test_insert_with_a_unique_key_is_a_duplicate_while_the_holder_is_retried(self, store: Store) -> None:
         job = await enqueue_and_claim(store, new_job(unique_key="same"))
         await settle(store, failed(job, delay=60))

@@ -126,6 +126,37 @@ async def test_who_stalled_after_reserving_makes_nothing_once_another_has_taken_
     assert not retried.was_duplicate
 
 
+async def test_who_takes_over_finds_out_that_the_job_has_come_meanwhile(
+    store: ClusterStore, other: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at a job that is not there and the taking over of its name, it is made after all."""
+    a, b = queues_apart()
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    make, take_over = Insertion._make, owners.Owners.take_over
+
+    async def slowly(self: Insertion, *args: Any) -> None:
+        if self._owners is store._sites.here().owners:
+            reached.set()
+            await go_on.wait()
+        await make(self, *args)
+
+    async def late(self: owners.Owners, met: Any, *args: Any) -> None:
+        if self is other._sites.here().owners and not any(one.waits for one in met) and not go_on.is_set():
+            go_on.set()
+            await first
+        await take_over(self, met, *args)
+
+    monkeypatch.setattr(Insertion, "_make", slowly)
+    monkeypatch.setattr(owners.Owners, "take_over", late)
+    first = asyncio.ensure_future(store.insert([[new_job("first", unique_key="x", queue=a)]]))
+    await reached.wait()
+    [answer] = await enqueue(other, new_job("second", unique_key="x", queue=b))
+
+    assert go_on.is_set()
+    assert (answer.id, answer.was_duplicate) == ("first", True)
+    assert ids(await find(store)) == ["first"]
+
+
 async def test_a_crash_in_the_middle_of_a_group_is_completed_by_the_same_ids(
     store: ClusterStore, other: ClusterStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
