@@ -351,7 +351,7 @@ class Claim:
         if self._settled is None:
             self._lost = True
             self._tell()
-        return LeaseLost(f"{claim} was taken over, or its job has ended")
+        return LeaseLost(f"{claim} was taken over, or its job has ended, or its fence or token is another")
 
     def _tell(self) -> None:
         # Race: a callback that comes as the claim is lost. Each is taken out of the list by one thread only.

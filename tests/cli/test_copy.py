@@ -73,3 +73,20 @@ def test_copy_names_who_holds_a_job(from_: str, to: str, capsys: pytest.CaptureF
 def test_copy_says_what_is_wrong(file: Place, from_: str, given: str, code: int, said: str) -> None:
     words = given.replace("FROM", from_).replace("TO", f"sqlite:///{file.folder}/new.db").split()
     assert said in file.dibs("copy", *words, code=code).stderr
+
+
+def test_what_was_copied_is_not_resumed_by_mistake(from_: str, to: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with dibs.App(from_).sync as app:
+        waiting = app.enqueue("t")
+    run(["copy", from_, to])
+    capsys.readouterr()
+    assert run(["explain", waiting.id, "--store", from_]) == 0
+    assert "was copied to another store" in capsys.readouterr().out
+    assert run(["resume", "default", "--store", from_]) == 1
+    said = capsys.readouterr().err
+    assert "another store, which hands out its jobs now" in said
+    assert "--yes" in said
+    assert run(["claim", "--store", from_]) == 3
+
+    assert run(["resume", "default", "--yes", "--store", from_]) == 0
+    assert run(["claim", "--store", from_]) == 0

@@ -80,7 +80,9 @@ def _raise_unless_done(id: str, written: Written) -> None:
     if written.outcome is Outcome.CONFLICT:
         raise UniqueConflict(f"job {id!r} cannot run again: a newer unfinished job has its unique key")
     if written.outcome is Outcome.LOST:
-        raise WrongState(f"job {id!r} is {written.status}")
+        finished = written.status is not None and written.status.finished
+        hint = "It has ended already." if finished else "It has not ended: it runs when it is due, or cancel it first."
+        raise WrongState(f"job {id!r} is {written.status}", hint=hint)
 
 
 def _count(written: Sequence[Written]) -> Changes:

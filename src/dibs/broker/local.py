@@ -9,6 +9,7 @@ import msgspec
 from dibs.broker.batches import Batches
 from dibs.broker.batching import Batcher
 from dibs.broker.bulk import Bulk
+from dibs.broker.handover import is_mark
 from dibs.broker.intake import (
     check_actor,
     check_ask,
@@ -257,9 +258,10 @@ class LocalBroker:
         job = await self.get(id)
         if job is None:
             raise NotFound(f"there is no job {id!r}")
-        paused = await self.read(PAUSED + job.queue) is not None
+        pause = await self.read(PAUSED + job.queue)
+        paused, moved = pause is not None, pause is not None and is_mark(pause)
         now = await self._store.now()
-        explained = explain(job, paused=paused, now=now)
+        explained = explain(job, paused=paused, now=now, moved=moved)
         if explained.code != "ready":
             return explained
         return explain(job, paused=paused, now=now, takers=await self._roster.takers(job.task, job.queue))

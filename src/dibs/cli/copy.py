@@ -38,7 +38,11 @@ def copy(
             raise InvalidRequest([Problem(name, "what is in memory is another process's own, and ends with it")])
     if wait < 0:
         raise InvalidRequest([Problem("wait", "must be 0 seconds or more")])
-    copied = asyncio.run(_copy(existing(from_).url, to, wait, quiet=json))
+    copied = asyncio.run(
+        _copy(
+            existing(from_, hint="Name the store that has the jobs, then the one they go to.").url, to, wait, quiet=json
+        )
+    )
     if json:
         print_json(copied)
         return 0

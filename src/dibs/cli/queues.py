@@ -6,12 +6,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from dibs.app import App
+from dibs.broker.handover import is_mark
 from dibs.cli.options import By, Jsonl, Link, actor
 from dibs.cli.output import Cell, Column, Painted, print_json_lines, print_table, remark, span
 from dibs.cli.reading import near_queue
-from dibs.domain.errors import InvalidRequest, NotFound, Problem
+from dibs.domain.errors import InvalidRequest, NotFound, Problem, WrongState
 from dibs.domain.job import QueueInfo
 from dibs.domain.retry import SECOND
+from dibs.store import PAUSED
 from dibs.wire.answered import Switched
 from dibs.wire.show import queue_of
 
@@ -73,14 +76,23 @@ def pause(
 def resume(
     *names: Names,
     by: By = None,
+    yes: Annotated[bool, Parameter(help="Even if another store has taken over its jobs.", negative=())] = False,
     json: Jsonl = False,
     link: Link = Link(),
 ) -> int:
     """Let queues hand out jobs again."""
-    return _switch(names, by, link, paused=False, json=json)
+    return _switch(names, by, link, paused=False, json=json, moved_too=yes)
 
 
-def _switch(names: tuple[str, ...], by: str | None, link: Link, *, paused: bool, json: bool) -> int:
+async def _is_moved(app: App, queue: str) -> bool:
+    """Say whether a copy has paused it."""
+    pause = await app.runtime.broker().read(PAUSED + queue)
+    return pause is not None and is_mark(pause)
+
+
+def _switch(
+    names: tuple[str, ...], by: str | None, link: Link, *, paused: bool, json: bool, moved_too: bool = True
+) -> int:
     if not names:
         raise InvalidRequest([Problem("queue", "name at least one; `dibs queues` lists them")])
     done = "paused" if paused else "resumed"
@@ -89,6 +101,11 @@ def _switch(names: tuple[str, ...], by: str | None, link: Link, *, paused: bool,
         if unknown and not paused:
             raise NotFound("; ".join(unknown.values()), hint="Nothing was resumed.")
         for name in names:
+            if not moved_too and app.runtime.run(_is_moved(app, name)):
+                raise WrongState(
+                    f"queue {name!r} was copied to another store, which hands out its jobs now",
+                    hint="With --yes it is resumed all the same: then jobs may run from both.",
+                )
             (app.sync.pause if paused else app.sync.resume)(name, by=actor(by))
             if json:
                 print_json_lines([Switched(queue=name, paused=paused, message=f"Queue {done}")])

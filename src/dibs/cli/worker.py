@@ -108,6 +108,15 @@ def _run_alone(order: Order, port: int | None, host: str, stack: ExitStack) -> N
     order.announce(made)
     made.main(until_idle=order.until_idle)
     logger.info("worker %s has stopped; %d given back", made.worker_id, made.given_back)
+    if order.until_idle:
+        _tell_of_later(made)
+
+
+def _tell_of_later(made: Worker) -> None:
+    """Say what it has left behind, such as retries that wait: it was not due."""
+    if later := made.app.sync.counts().scheduled:
+        logger.info("%d jobs are due later, and were left", later)
+    made.app.sync.close()
 
 
 def _run_crew(order: Order, number: int, port: int | None, host: str, stack: ExitStack) -> None:

@@ -103,7 +103,9 @@ class Unauthorized(DibsError):
     code = "unauthorized"
     http_status = 401
     exit_code = 6
-    hint = "Send a key in X-API-Key; `dibs keys create` makes one."
+    hint = (
+        "Send a key: --api-key or DIBS_API_KEY, App(api_key=…), or the header X-API-Key. `dibs keys create` makes one."
+    )
 
 
 class Forbidden(DibsError):

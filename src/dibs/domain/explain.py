@@ -12,9 +12,12 @@ _NAMED = 3  # workers, in words
 
 
 def explain(  # noqa: PLR0911 - one for each reason
-    job: Job, *, paused: bool, now: int, takers: Sequence[str] | None = None
+    job: Job, *, paused: bool, now: int, takers: Sequence[str] | None = None, moved: bool = False
 ) -> Explanation:
-    """Say why a job is not running now, by the state it is in; ``takers`` are the workers that would take it."""
+    """Say why a job is not running now, by the state it is in; ``takers`` are the workers that would take it.
+
+    ``moved``: its queue is paused because another store has taken over.
+    """
     if job.status is Status.CLAIMED:
         left = ((job.lease_expires_us or now) - now) / SECOND
         until = (
@@ -26,9 +29,15 @@ def explain(  # noqa: PLR0911 - one for each reason
     if job.status is Status.FAILED:
         why = f": {job.error.kind}: {job.error.message}" if job.error else ""
         tries = f"after {job.attempts} of {job.max_attempts} attempts"
-        return Explanation("finished", f"It failed for good {tries}{why}. Redrive it to run it again.", job)
+        again = "Redrive it to run it again"
+        if job.error is not None and job.error.code == "invalid_params":
+            again += ", once its handler takes such params; or enqueue another with params that fit, and purge this one"
+        return Explanation("finished", f"It failed for good {tries}{why}. {again}.", job)
     if job.status.finished:
         return Explanation("finished", f"It has ended: {job.status}. Redrive it to run it again.", job)
+    if moved:
+        told = "was copied to another store by `dibs copy`, and that one hands out its jobs now"
+        return Explanation("paused", f"Its queue {job.queue} {told}.", job)
     if paused:
         return Explanation("paused", f"Its queue {job.queue} is paused. Resume the queue to let it run.", job)
     if job.due_us >= NEVER:

@@ -155,6 +155,20 @@ def rename(field: str, names: Mapping[str, str]) -> str:
     return printable(names.get(name, name) + bracket + index + dot + rest)
 
 
+_OTHERWISE = {
+    "task": "task_type",
+    "job_type": "task_type",
+    "delay": "delay_seconds",
+    "timeout": "timeout_seconds",
+    "lease": "lease_seconds",
+    "wait": "wait_seconds",
+    "batch": "batch_id",
+    "tasks": "task_types",
+    "token": "lease_token",
+}
+"""What some fields are called elsewhere, and here."""
+
+
 def misfit(error: msgspec.ValidationError, kind: type[Any], where: str = "body") -> Misfit:
     """Say which field does not fit, by what msgspec says of it."""
     text = str(error)
@@ -164,7 +178,8 @@ def misfit(error: msgspec.ValidationError, kind: type[Any], where: str = "body")
         return Misfit([Fault(_join(path, missing["name"]), REQUIRED)])
     if unknown := _UNKNOWN.fullmatch(what):
         known = [] if path else [field.encode_name for field in msgspec.structs.fields(kind)]
-        near = get_close_matches(unknown["name"][:_LONG], known, 1)
+        meant = _OTHERWISE.get(unknown["name"])
+        near = [meant] if meant in known else get_close_matches(unknown["name"][:_LONG], known, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         return Misfit([Fault(_join(path, unknown["name"]), f"is not a field of this call{hint}")])
     if types := _TYPES.fullmatch(what):
