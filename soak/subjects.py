@@ -1,8 +1,18 @@
-"""The servers that fault tests may hurt. A store joins by adding one here: a server of its own, behind a proxy."""
+"""The servers that the soak and the fault tests may hurt. A store joins by adding one: a server of its own.
+
+What every server can suffer is a method; what only some can is among its ``troubles``, by name.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
@@ -18,14 +28,30 @@ from tests.servers import mariadb, postgres, redis
 from tests.servers.databases import connect_mysql
 from tests.servers.proxy import Proxy
 
+Trouble = Callable[[], AbstractAsyncContextManager[object]]
+"""Something that lasts for as long as it is entered."""
 
-class Subject(Protocol):
-    """A server, and what can be done to it."""
+
+class Place(Protocol):
+    """Where jobs are kept, and what can happen to it."""
 
     url: str
     """Of its database, migrated; straight to it."""
     options: str
     """What is added to the URL of those who work: above all how long a server's silence is believed."""
+
+    @property
+    def troubles(self) -> Mapping[str, Trouble]:
+        """What can happen to this make, and not to every other."""
+        ...
+
+    async def prepare(self) -> None:
+        """Make the database empty and ready."""
+
+
+class Subject(Place, Protocol):
+    """A server, and what can be done to it."""
+
     notice: float
     """Seconds after which a server that says nothing has been noticed, with those options."""
     commits: bytes
@@ -33,9 +59,6 @@ class Subject(Protocol):
 
     def stop(self, mode: str) -> None: ...
     def start(self) -> None: ...
-    async def prepare(self) -> None:
-        """Make the database empty and ready."""
-
     async def kill(self) -> int:
         """End every connection that dibs has to it; say how many there were."""
         ...
@@ -83,6 +106,38 @@ class Postgres:
         with psycopg.connect(self.url) as connection:
             return [str(row) for row in connection.execute(_SEEN).fetchall()]
 
+    @property
+    def troubles(self) -> Mapping[str, Trouble]:
+        return {"held_snapshot": self._snapshot, "no_connections": self._crowd}
+
+    @asynccontextmanager
+    async def _snapshot(self) -> AsyncIterator[None]:
+        """Let no dead row be removed, as a long report or a forgotten session would."""
+        connection = await asyncpg.connect(self.url)
+        await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM dibs_job")
+        yield
+        await connection.close()
+
+    @asynccontextmanager
+    async def _crowd(self) -> AsyncIterator[None]:
+        """Take every connection that the server has to give, dibs's among them."""
+        taken: list[asyncpg.Connection] = []
+        taking = asyncio.ensure_future(self._take(taken))
+        await self.kill()  # on one of the few that are left
+        try:
+            yield
+        finally:
+            taking.cancel()
+            await asyncio.gather(taking, return_exceptions=True)
+            await asyncio.gather(*(each.close() for each in taken))
+
+    async def _take(self, taken: list[asyncpg.Connection]) -> None:
+        while True:
+            try:
+                taken.append(await asyncpg.connect(self.url, timeout=5))
+            except (asyncpg.TooManyConnectionsError, TimeoutError):
+                await asyncio.sleep(0.02)
+
 
 class Mariadb:
     options = "?timeout=2"
@@ -126,6 +181,35 @@ class Mariadb:
         with connect_mysql(self._server.url) as connection, connection.cursor() as cursor:
             yield cursor
 
+    @property
+    def troubles(self) -> Mapping[str, Trouble]:
+        return {"held_snapshot": self._snapshot, "no_connections": self._crowd}
+
+    @asynccontextmanager
+    async def _snapshot(self) -> AsyncIterator[None]:
+        """Let nothing that was changed be purged, as a long report or a forgotten session would."""
+        with self._operator() as cursor:
+            cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            cursor.execute("SELECT count(*) FROM jobs.dibs_job")
+            yield
+
+    @asynccontextmanager
+    async def _crowd(self) -> AsyncIterator[None]:
+        """Take every connection that the server has to give."""
+        with self._operator() as cursor:  # one more is always left for who may do everything
+            cursor.execute("SELECT @@max_connections")
+            [(before,)] = cursor.fetchall()
+            cursor.execute("SET GLOBAL max_connections = 10")
+            self._kill()
+            try:
+                with ExitStack() as stack:
+                    for _ in range(10):
+                        with suppress(pymysql.OperationalError):
+                            stack.enter_context(connect_mysql(self._server.url))
+                    yield
+            finally:
+                cursor.execute(f"SET GLOBAL max_connections = {before}")
+
 
 @contextmanager
 def postgresql() -> Iterator[Subject]:
@@ -137,6 +221,12 @@ def postgresql() -> Iterator[Subject]:
 def mysql() -> Iterator[Subject]:
     with mariadb.private() as server:
         yield Mariadb(server)
+
+
+def end_ours(client: driver.Redis) -> int:
+    """End every connection that dibs has to a Redis server, on a connection to it; say how many there were."""
+    ours = [each["id"] for each in client.client_list() if each["name"] == "dibs"]
+    return sum(client.client_kill_filter(_id=id) for id in ours)
 
 
 class Redis:
@@ -158,16 +248,40 @@ class Redis:
         await asyncio.to_thread(self._server.ask, "FLUSHALL")
 
     async def kill(self) -> int:
-        return await asyncio.to_thread(self._kill)
-
-    def _kill(self) -> int:
         with driver.Redis(port=self._server.port) as client:
-            ours = [each["id"] for each in client.client_list() if each["name"] == "dibs"]
-            return sum(client.client_kill_filter(_id=id) for id in ours)
+            return await self._kill_from(client)
+
+    async def _kill_from(self, client: driver.Redis) -> int:
+        return await asyncio.to_thread(end_ours, client)
 
     def seen(self) -> list[str]:
         with driver.Redis(port=self._server.port) as client:
             return [str({name: each[name] for name in ("id", "name", "idle", "cmd")}) for each in client.client_list()]
+
+    @property
+    def troubles(self) -> Mapping[str, Trouble]:
+        return {"no_connections": self._crowd, "memory_full": self._fill}
+
+    @asynccontextmanager
+    async def _crowd(self) -> AsyncIterator[None]:
+        """Let no one connect any more, and end who is connected."""
+        with driver.Redis(port=self._server.port, single_connection_client=True) as client:
+            before = client.config_get("maxclients")["maxclients"]
+            client.config_set("maxclients", 1)
+            await self._kill_from(client)
+            try:
+                yield
+            finally:
+                client.config_set("maxclients", before)
+
+    @asynccontextmanager
+    async def _fill(self) -> AsyncIterator[None]:
+        """Let it have no memory for anything new; it evicts nothing."""
+        await asyncio.to_thread(self._server.ask, "CONFIG", "SET", "maxmemory", 1)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(self._server.ask, "CONFIG", "SET", "maxmemory", 0)
 
 
 @contextmanager

@@ -1,0 +1,75 @@
+"""Throughput and latency through time, and how long it took until work went on as before."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import median, quantiles
+
+BIN = 0.5
+BEFORE = 5.0
+"""Seconds before a fault, whose throughput is what must be reached again."""
+WINDOW = 1.0
+SHARE = 0.9
+STEP = 0.1
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Half a second. Latency is from the acknowledgement of an enqueue to the end of its handler."""
+
+    at: float
+    ended: int
+    refused: int
+    p50: float | None
+    p95: float | None
+
+
+def through_time(
+    acknowledged: Mapping[str, float],
+    ended: Mapping[str, float],
+    refused: Sequence[float],
+    began: float,
+    over: float,
+) -> list[Moment]:
+    """Sort what happened into half seconds; times are counted from the beginning."""
+    number = max(1, ceil((over - began) / BIN))
+    jobs, refusals = [0] * number, [0] * number
+    latencies: list[list[float]] = [[] for _ in range(number)]
+    for job, at in ended.items():
+        if began <= at < began + number * BIN:
+            place = int((at - began) / BIN)
+            jobs[place] += 1
+            if job in acknowledged:  # a handler may be quicker than the answer to who enqueued
+                latencies[place].append(max(0.0, at - acknowledged[job]))
+    for at in refused:
+        if began <= at < began + number * BIN:
+            refusals[int((at - began) / BIN)] += 1
+    return [
+        Moment(place * BIN, jobs[place], refusals[place], percentile(found, 50), percentile(found, 95))
+        for place, found in enumerate(latencies)
+    ]
+
+
+def percentile(values: Sequence[float], share: int) -> float | None:
+    if len(values) < 2:
+        return values[0] if values else None
+    return median(values) if share == 50 else quantiles(values, n=100, method="inclusive")[share - 1]
+
+
+def rate(times: Sequence[float], begin: float, end: float) -> float:
+    """How many a second there were between two moments, of times in their order."""
+    return (bisect_left(times, end) - bisect_left(times, begin)) / (end - begin)
+
+
+def back_after(times: Sequence[float], began: float, hit: float, offered: float, now: float) -> float | None:
+    """Say how long after the hit a second begins that has nine tenths of the throughput of before; none, if none has.
+
+    What was there before is no more than what is offered: a backlog that was being worked off does not count.
+    """
+    wanted = SHARE * min(offered, rate(times, began - BEFORE, began))
+    for step in range(int((now - WINDOW - hit) / STEP) + 1):
+        at = hit + step * STEP
+        if rate(times, at, at + WINDOW) >= wanted:
+            return round(step * STEP, 1)
+    return None

@@ -1,0 +1,184 @@
+"""Stores that are no single server: an SQLite file, on a disk of its own where that is allowed; a Redis Cluster."""
+
+import asyncio
+import random
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+import redis as driver
+
+from dibs.stores.redis.cluster.shards import TAGS, slot_of
+from soak.subjects import Trouble, end_ours
+from tests.chaos.crew import ROOT
+from tests.servers import cluster
+
+PAGE = 4096
+ROOM = 2**31
+"""Bytes that the small disk may take while it is not full: no more of them are taken than are used."""
+
+
+class Disk:
+    """A file system in memory, which is as large as it is told to be."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def mount(self) -> bool:
+        """Say whether that was allowed: most users may not."""
+        return self._mount("-t", "tmpfs", "-o", f"size={ROOM},mode=0755", "dibs-soak")
+
+    def fill(self) -> None:
+        """Leave it as large as what is in it."""
+        for _ in range(20):  # what is written meanwhile does not fit, and is measured again
+            if self._mount("-o", f"remount,size={self._used()}"):
+                return
+        raise OSError(f"{self.folder} could not be filled")
+
+    def empty(self) -> None:
+        if not self._mount("-o", f"remount,size={ROOM}"):
+            raise OSError(f"{self.folder} could not be given room")
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", self.folder], check=True)
+
+    def _used(self) -> int:
+        return sum(file.stat().st_blocks * 512 for file in [self.folder, *self.folder.iterdir()]) + PAGE
+
+    def _mount(self, *options: str) -> bool:
+        with suppress(FileNotFoundError):  # as where there is no such program
+            return subprocess.run(["mount", *options, self.folder], capture_output=True, check=False).returncode == 0
+        return False
+
+
+class SqliteFile:
+    """One file, in a folder of its own."""
+
+    options = ""
+
+    def __init__(self, folder: Path, disk: Disk | None) -> None:
+        self._disk = disk
+        self._file = folder / "jobs.db"
+        self.url = f"sqlite:///{self._file}"
+
+    async def prepare(self) -> None:
+        """It is made when it is opened."""
+
+    @property
+    def troubles(self) -> Mapping[str, Trouble]:
+        found: dict[str, Trouble] = {
+            "held_snapshot": lambda: self._held("read"),
+            "held_lock": lambda: self._held("write"),
+        }
+        return found | ({"disk_full": self._full} if self._disk is not None else {})
+
+    @asynccontextmanager
+    async def _held(self, how: str) -> AsyncIterator[None]:
+        """Let a foreign program read, so that the WAL cannot be begun anew; or write, so that no one else can."""
+        pipe = asyncio.subprocess.PIPE
+        command = (sys.executable, "-m", "tests.chaos.pin", str(self._file), how)
+        process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            await process.stdout.readline()  # it holds it
+            yield
+        finally:
+            process.stdin.close()
+            await process.wait()
+
+    @asynccontextmanager
+    async def _full(self) -> AsyncIterator[None]:
+        assert self._disk is not None
+        await asyncio.to_thread(self._disk.fill)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(self._disk.empty)
+
+
+@contextmanager
+def sqlite_file(folder: Path) -> Iterator[SqliteFile]:
+    place = folder / "disk"
+    place.mkdir()
+    disk = Disk(place)
+    if not disk.mount():
+        yield SqliteFile(place, None)
+        return
+    try:
+        yield SqliteFile(place, disk)
+    finally:
+        disk.unmount()
+
+
+class RedisCluster:
+    """Three masters with a replica each; the queue is spread over all of them.
+
+    A master that dies takes what its replica has not got with it, so none is killed: they are told to change places, and
+    are patient enough not to take another for dead that is only slow.
+    """
+
+    options = "?partitions=3&timeout=2"
+    patience = 8.0  # twice that must pass until masters vote again for the same shard
+
+    def __init__(self, server: cluster.Server) -> None:
+        self._server = server
+        self._random = random.Random(0)
+        self.url = server.url
+
+    async def prepare(self) -> None:
+        for node in self._server.nodes:
+            await asyncio.to_thread(node.ask, "CONFIG", "SET", "cluster-node-timeout", round(1000 * self.patience))
+
+    async def kill(self) -> int:
+        return await asyncio.to_thread(self._kill)
+
+    def _kill(self) -> int:
+        killed = 0
+        for node in self._server.nodes:
+            with driver.Redis(port=node.port) as client:
+                killed += end_ours(client)
+        return killed
+
+    @property
+    def troubles(self) -> Mapping[str, Trouble]:
+        return {"failover": self._fail_over, "resharding": self._reshard, "stalled_master": self._stall}
+
+    @asynccontextmanager
+    async def _fail_over(self) -> AsyncIterator[None]:
+        """Let a master and its replica change places."""
+        await asyncio.to_thread(self._server.fail_over, self._random.choice(self._server.masters))
+        yield
+
+    @asynccontextmanager
+    async def _reshard(self) -> AsyncIterator[None]:
+        """Move shards from one master to another while they are worked on, a few keys at a time."""
+        for tag in self._random.sample(TAGS, 3):
+            await asyncio.to_thread(self._move, slot_of(tag))
+        yield
+
+    def _move(self, slot: int) -> None:
+        source = self._server.master_of(slot)
+        target = self._random.choice([node for node in self._server.masters if node.port != source.port])
+        self._server.begin_move(slot, target)
+        while self._server.move_keys(slot, target, 2):
+            pass
+        self._server.end_move(slot, target)
+
+    @asynccontextmanager
+    async def _stall(self) -> AsyncIterator[None]:
+        """Let a master do nothing for a while; it keeps its connections."""
+        master = self._random.choice(self._server.masters)
+        master.pause()
+        try:
+            yield
+        finally:
+            master.resume()
+
+
+@contextmanager
+def redis_cluster(_folder: Path) -> Iterator[RedisCluster]:
+    with cluster.private() as server:
+        yield RedisCluster(server)

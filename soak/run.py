@@ -1,0 +1,218 @@
+"""One soak: everyone starts, faults happen one after another, work drains, and all of it is judged."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dibs
+from soak.cast import Cast, Member
+from soak.check import Verdict, judge
+from soak.faults import Act, Fault, faults_of
+from soak.figures import BEFORE, Moment, back_after, through_time
+from soak.seen import Seen
+from soak.stages import Stage
+from tests.chaos.histories import recording
+
+WARM = 60.0
+"""Seconds at the most until every process has worked."""
+LOOK = 0.25
+BACK = 20.0
+"""Seconds at the most that are waited for throughput to be back, before the next fault."""
+DRAIN = 120.0
+PROMPT = 10.0
+"""Seconds after a restart, a killed API server or a failover until throughput must be back to 90%."""
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Happened:
+    """A fault that was. Times are seconds from the beginning."""
+
+    fault: str
+    whom: str
+    began: float
+    hit: float
+    over: float
+    struck: int
+    back: float | None = None
+    refused: int = 0
+    prompt: bool = False
+
+    @property
+    def held(self) -> bool:
+        """Say whether work went on soon enough, where that is promised."""
+        return not self.prompt or (self.back is not None and self.back <= PROMPT)
+
+
+@dataclass
+class Soaked:
+    """What a soak has shown."""
+
+    stage: str
+    seed: int
+    offered: float
+    seconds: float = 0.0
+    moments: list[Moment] = field(default_factory=list)
+    happened: list[Happened] = field(default_factory=list)
+    refusals: dict[str, int] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    verdict: Verdict = field(default_factory=Verdict)
+
+    @property
+    def ok(self) -> bool:
+        return not self.verdict.problems
+
+    @property
+    def prompt(self) -> bool:
+        return all(happened.held for happened in self.happened)
+
+
+class Soak:
+    """On one stage."""
+
+    def __init__(self, stage: Stage, folder: Path, *, rate: float, seed: int, quiet: float, say: Say) -> None:
+        self._stage, self._folder, self._rate, self._quiet, self._say = stage, folder, rate, quiet, say
+        self._rng = random.Random(seed)
+        self._seen = Seen(folder)
+        self._cast: Cast = stage.cast(folder, rate)
+        self._result = Soaked(stage.name, seed, rate)
+        self._problems: list[str] = []
+        self._began = 0.0
+
+    async def run(self, seconds: float, only: list[str] | None = None) -> Soaked:
+        faults = [fault for fault in faults_of(self._stage) if only is None or fault.name in only]
+        with recording(self._folder / "overseer.jsonl", "overseer"):
+            try:
+                await self._begin()
+                await self._hurt(faults, seconds)
+                await self._end()
+            finally:
+                if self._stage.line is not None:
+                    self._stage.line.pass_on()
+                self._cast.kill()
+        self._result.verdict = await judge(self._stage.straight, self._folder, self._seen)
+        self._result.verdict.problems[:0] = self._problems
+        self._measure()
+        return self._result
+
+    # The beginning
+
+    async def _begin(self) -> None:
+        await self._stage.place.prepare()
+        for member in self._cast.servers:
+            member.start()
+        await self._stage.serving()
+        for member in (*self._cast.workers, *self._cast.producers):
+            member.start()
+        at_work = {member.name for member in (*self._cast.workers, *self._cast.producers)}
+        deadline = time.monotonic() + WARM
+        while not at_work <= self._seen.last.keys():
+            if time.monotonic() > deadline or self._problems:
+                raise TimeoutError("not all are at work: " + "\n".join(member.said() for member in self._cast))
+            await self._pass(LOOK)
+        self._began = time.monotonic()
+        self._say("everyone is at work")
+        await self._pass(BEFORE)
+
+    # The middle
+
+    async def _hurt(self, faults: list[Fault], seconds: float) -> None:
+        end = time.monotonic() + seconds
+        for fault in self._in_rounds(faults):
+            if time.monotonic() >= end:
+                return
+            happened = await self._let_happen(fault)
+            await self._rest(happened)
+
+    def _in_rounds(self, faults: list[Fault]) -> Iterator[Fault]:
+        """Give each of them once, in an order that the seed decides, then each once more in another order."""
+        while True:
+            yield from self._rng.sample(faults, len(faults))
+
+    async def _let_happen(self, fault: Fault) -> Happened:
+        act = Act(self._stage, self._cast, self._rng)
+        began, struck = time.monotonic(), 0
+        self._say(f"{fault.name} …")
+        try:
+            struck = await fault.do(act)
+        except (AssertionError, OSError, TimeoutError) as error:
+            self._problems.append(f"{fault.name} could not be done: {error!r}")
+        finally:
+            if self._stage.line is not None:
+                self._stage.line.pass_on()
+        self._problems += act.problems
+        over = time.monotonic()
+        begun = self._began
+        hit = over if act.hit is None else act.hit
+        happened = Happened(fault.name, act.whom, began - begun, hit - begun, over - begun, struck, prompt=fault.prompt)
+        self._result.happened.append(happened)
+        return happened
+
+    async def _rest(self, happened: Happened) -> None:
+        """Let it be quiet for a while, and until throughput is back; so the next fault meets everyone at work."""
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < max(self._quiet, BACK):
+            if passed >= self._quiet and happened.back is not None:
+                break
+            await self._pass(LOOK)
+            happened.back = self._back(happened)
+        back = "not back" if happened.back is None else f"back after {happened.back:.1f} s"
+        self._say(f"{happened.fault} {happened.whom}: {back}; {len(self._seen.ended):,} jobs so far")
+
+    def _back(self, happened: Happened) -> float | None:
+        times = sorted(at - self._began for at in self._seen.ended.values())
+        return back_after(times, happened.began, happened.hit, self._rate, time.monotonic() - self._began)
+
+    async def _pass(self, seconds: float) -> None:
+        """Let time pass, and see what the others do meanwhile."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            await asyncio.sleep(min(LOOK, left))
+            self._seen.look()
+            self._problems += self._cast.gone()
+
+    # The end
+
+    async def _end(self) -> None:
+        self._say("the producers stop; what is left is worked off")
+        await self._dismiss(self._cast.producers)
+        self._seen.look()
+        await self._drain()
+        await self._dismiss(self._cast.workers)
+        self._result.seconds = time.monotonic() - self._began
+        await self._dismiss(self._cast.servers)
+        self._seen.look()
+
+    async def _dismiss(self, members: list[Member]) -> None:
+        for member in members:
+            member.tell_to_end()
+        ended = await asyncio.gather(*(asyncio.to_thread(member.ended) for member in members))
+        self._problems += [problem for problem in ended if problem is not None]
+
+    async def _drain(self) -> None:
+        deadline = time.monotonic() + DRAIN
+        async with dibs.App(self._stage.straight) as app:
+            while (left := (await app.counts()).unfinished) or not self._all_ended():
+                if time.monotonic() > deadline:
+                    self._problems.append(f"{left:,} jobs had not ended {DRAIN:g} s after the last was enqueued")
+                    return
+                await self._pass(LOOK)
+
+    def _all_ended(self) -> bool:
+        return self._seen.acknowledged.keys() <= self._seen.ended.keys()
+
+    def _measure(self) -> None:
+        seen, result = self._seen, self._result
+        refused = [at for at, _ in seen.refused]
+        result.moments = through_time(seen.acknowledged, seen.ended, refused, self._began, self._began + result.seconds)
+        for at, told in seen.refused:
+            error = told.split(" ", 1)[0]
+            result.refusals[error] = result.refusals.get(error, 0) + 1
+            for happened in reversed(result.happened):
+                if at - self._began >= happened.began:
+                    happened.refused += 1
+                    break
