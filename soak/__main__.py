@@ -69,10 +69,10 @@ async def _run(stage: Stage, folder: Path, args: argparse.Namespace) -> Soaked:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev soak",
-        description="Real producers, workers and API servers at work on a real store, which is hurt in every way there is; "
-        "then all that anyone was told is checked.",
-        epilog=f"exit status: 0, or {BROKEN} if a promise was broken (with --check also if throughput was not back to 90% "
-        f"within {PROMPT:g} s of a restart, a killed API server or a failover)",
+        description="Real producers, workers and API servers at work on a real store, which is hurt in every way there "
+        "is; then all that anyone was told is checked.",
+        epilog=f"exit status: 0, or {BROKEN} if a promise was broken (with --check also if throughput was not back to "
+        f"90%% within {PROMPT:g} s of a restart, a killed API server or a failover)",
     )
     parser.add_argument("--store", default="sqlite", choices=[*NAMES, "all"], help="(sqlite) http: over PostgreSQL")
     parser.add_argument("--seconds", type=_positive, default=120.0, help="for how long faults happen, on each (120)")

@@ -169,7 +169,7 @@ async def _clock(act: Act, seconds: float) -> int:
 
 
 OWN = {
-    "held_snapshot": "A foreign transaction reads for a while, and nothing that is changed meanwhile can be cleared away.",
+    "held_snapshot": "A foreign transaction reads, and what is changed meanwhile cannot be cleared away.",
     "held_lock": "A foreign program holds the file's write lock.",
     "no_connections": "Every connection is ended, and the server has none left to give.",
     "memory_full": "The server has no memory for anything new.",

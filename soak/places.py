@@ -116,8 +116,8 @@ def sqlite_file(folder: Path) -> Iterator[SqliteFile]:
 class RedisCluster:
     """Three masters with a replica each; the queue is spread over all of them.
 
-    A master that dies takes what its replica has not got with it, so none is killed: they are told to change places, and
-    are patient enough not to take another for dead that is only slow.
+    A master that dies takes what its replica has not got with it, so none is killed: they are told to change places,
+    and are patient enough not to take another for dead that is only slow.
     """
 
     options = "?partitions=3&timeout=2"

@@ -44,7 +44,7 @@ class Producer:
 
     async def _send(self, number: int) -> None:
         try:
-            while (id := await self._enqueue(number)) is None:
+            while (id := await self._enqueue(number)) is None:  # noqa: ASYNC110 - it asks again each time
                 await asyncio.sleep(AGAIN)
         finally:
             self._free.release()

@@ -73,6 +73,9 @@ _SEEN = """SELECT pid, state, wait_event, pg_blocking_pids(pid), clock_timestamp
   FROM pg_stat_activity WHERE application_name = 'dibs' ORDER BY xact_start"""
 
 
+_KILL = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'dibs'"
+
+
 class Postgres:
     options = "?timeout=2"
     notice = 2.0
@@ -96,9 +99,7 @@ class Postgres:
 
     async def kill(self) -> int:
         connection = await asyncpg.connect(self.url)
-        killed = await connection.fetchval(
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'dibs'"
-        )
+        killed = await connection.fetchval(_KILL)
         await connection.close()
         return int(killed)
 
@@ -121,22 +122,22 @@ class Postgres:
     @asynccontextmanager
     async def _crowd(self) -> AsyncIterator[None]:
         """Take every connection that the server has to give, dibs's among them."""
-        taken: list[asyncpg.Connection] = []
-        taking = asyncio.ensure_future(self._take(taken))
-        await self.kill()  # on one of the few that are left
+        operator, taken = await asyncpg.connect(self.url), list[asyncpg.Connection]()
+        taking = asyncio.ensure_future(self._take(operator, taken))
         try:
             yield
         finally:
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
-            await asyncio.gather(*(each.close() for each in taken))
+            await asyncio.gather(*(each.close() for each in (operator, *taken)))
 
-    async def _take(self, taken: list[asyncpg.Connection]) -> None:
+    async def _take(self, operator: asyncpg.Connection, taken: list[asyncpg.Connection]) -> None:
+        """Race: what dibs was made to give up it may have again before we do; so this does not end."""
         while True:
             try:
                 taken.append(await asyncpg.connect(self.url, timeout=5))
             except (asyncpg.TooManyConnectionsError, TimeoutError):
-                await asyncio.sleep(0.02)
+                await operator.execute(_KILL)
 
 
 class Mariadb:
@@ -213,7 +214,7 @@ class Mariadb:
 
 @contextmanager
 def postgresql() -> Iterator[Subject]:
-    with postgres.private() as server:
+    with postgres.private({"max_connections": "60"}) as server:  # few enough to take them all in a moment
         yield Postgres(server)
 
 
