@@ -7,8 +7,8 @@ from math import ceil
 from statistics import median, quantiles
 
 BIN = 0.5
-BEFORE = 5.0
-"""Seconds before a fault, whose throughput is what must be reached again."""
+WARM = 5.0
+"""Seconds before the first fault, whose throughput is what must be reached again after each."""
 WINDOW = 1.0
 SHARE = 0.9
 STEP = 0.1
@@ -62,14 +62,10 @@ def rate(times: Sequence[float], begin: float, end: float) -> float:
     return (bisect_left(times, end) - bisect_left(times, begin)) / (end - begin)
 
 
-def back_after(times: Sequence[float], began: float, hit: float, offered: float, now: float) -> float | None:
-    """Say how long after the hit a second begins that has nine tenths of the throughput of before; none, if none has.
-
-    What was there before is no more than what is offered: a backlog that was being worked off does not count.
-    """
-    wanted = SHARE * min(offered, rate(times, began - BEFORE, began))
+def back_after(times: Sequence[float], hit: float, usual: float, now: float) -> float | None:
+    """Say how long after the hit a second begins that has nine tenths of the usual throughput; none, if none has."""
     for step in range(int((now - WINDOW - hit) / STEP) + 1):
         at = hit + step * STEP
-        if rate(times, at, at + WINDOW) >= wanted:
+        if rate(times, at, at + WINDOW) >= SHARE * usual:
             return round(step * STEP, 1)
     return None

@@ -59,7 +59,7 @@ class SqliteFile:
     options = ""
 
     def __init__(self, folder: Path, disk: Disk | None) -> None:
-        self._disk = disk
+        self.disk = disk
         self._file = folder / "jobs.db"
         self.url = f"sqlite:///{self._file}"
 
@@ -72,7 +72,7 @@ class SqliteFile:
             "held_snapshot": lambda: self._held("read"),
             "held_lock": lambda: self._held("write"),
         }
-        return found | ({"disk_full": self._full} if self._disk is not None else {})
+        return found | ({"disk_full": self._full} if self.disk is not None else {})
 
     @asynccontextmanager
     async def _held(self, how: str) -> AsyncIterator[None]:
@@ -91,12 +91,12 @@ class SqliteFile:
 
     @asynccontextmanager
     async def _full(self) -> AsyncIterator[None]:
-        assert self._disk is not None
-        await asyncio.to_thread(self._disk.fill)
+        assert self.disk is not None
+        await asyncio.to_thread(self.disk.fill)
         try:
             yield
         finally:
-            await asyncio.to_thread(self._disk.empty)
+            await asyncio.to_thread(self.disk.empty)
 
 
 @contextmanager

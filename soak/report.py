@@ -25,10 +25,10 @@ def show(soaked: Soaked, console: Console) -> None:
         f"{verdict.operations:,} operations ({verdict.unanswered:,} unanswered); {_figures(soaked)}",
         highlight=False,
     )
-    for error, times in sorted(soaked.refusals.items()):
-        console.print(f"producers were refused {times:,} times: {error}", highlight=False, markup=False)
-    for what in soaked.left_out:
-        console.print(f"left out: {what}", highlight=False, markup=False)
+    for refusals in soaked.refusals.values():
+        console.print(f"{refusals.times:,} times refused: {refusals.first}", highlight=False, markup=False)
+    for fault, why in soaked.left_out.items():
+        console.print(f"left out: {fault}: {why}", highlight=False, markup=False)
     for problem in verdict.problems:
         console.print(f"BROKEN: {problem}", style="red", highlight=False, markup=False)
     if soaked.ok:

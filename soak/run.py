@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,12 +11,12 @@ import dibs
 from soak.cast import Cast, Member
 from soak.check import Verdict, judge
 from soak.faults import Act, Fault, faults_of
-from soak.figures import BEFORE, Moment, back_after, through_time
+from soak.figures import WARM, Moment, back_after, rate, through_time
 from soak.seen import Seen
 from soak.stages import Stage
 from tests.chaos.histories import recording
 
-WARM = 60.0
+STARTING = 60.0
 """Seconds at the most until every process has worked."""
 LOOK = 0.25
 BACK = 20.0
@@ -49,17 +49,26 @@ class Happened:
 
 
 @dataclass
+class Refusals:
+    """What producers were told in place of an acknowledgement, by the error beneath."""
+
+    first: str
+    times: int = 0
+
+
+@dataclass
 class Soaked:
     """What a soak has shown."""
 
     stage: str
     seed: int
     offered: float
+    usual: float = 0.0
     seconds: float = 0.0
     moments: list[Moment] = field(default_factory=list)
     happened: list[Happened] = field(default_factory=list)
-    refusals: dict[str, int] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
+    refusals: dict[str, Refusals] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
     verdict: Verdict = field(default_factory=Verdict)
 
     @property
@@ -79,7 +88,7 @@ class Soak:
         self._rng = random.Random(seed)
         self._seen = Seen(folder)
         self._cast: Cast = stage.cast(folder, rate)
-        self._result = Soaked(stage.name, seed, rate)
+        self._result = Soaked(stage.name, seed, rate, left_out=stage.left_out)
         self._problems: list[str] = []
         self._began = 0.0
 
@@ -109,14 +118,16 @@ class Soak:
         for member in (*self._cast.workers, *self._cast.producers):
             member.start()
         at_work = {member.name for member in (*self._cast.workers, *self._cast.producers)}
-        deadline = time.monotonic() + WARM
+        deadline = time.monotonic() + STARTING
         while not at_work <= self._seen.last.keys():
             if time.monotonic() > deadline or self._problems:
                 raise TimeoutError("not all are at work: " + "\n".join(member.said() for member in self._cast))
             await self._pass(LOOK)
         self._began = time.monotonic()
         self._say("everyone is at work")
-        await self._pass(BEFORE)
+        await self._pass(WARM)
+        # A backlog that is worked off makes it more than what is sent; that need not be reached again.
+        self._result.usual = min(self._rate, rate(self._times(), 0.0, WARM))
 
     # The middle
 
@@ -153,19 +164,17 @@ class Soak:
         return happened
 
     async def _rest(self, happened: Happened) -> None:
-        """Let it be quiet for a while, and until throughput is back; so the next fault meets everyone at work."""
-        began = time.monotonic()
-        while (passed := time.monotonic() - began) < max(self._quiet, BACK):
-            if passed >= self._quiet and happened.back is not None:
-                break
+        """Wait until throughput is back, and let it be quiet for a while, so that the next fault meets all at work."""
+        usual, patience = self._result.usual, time.monotonic() + BACK
+        while happened.back is None and time.monotonic() < patience:
             await self._pass(LOOK)
-            happened.back = self._back(happened)
+            happened.back = back_after(self._times(), happened.hit, usual, time.monotonic() - self._began)
+        await self._pass(self._quiet)
         back = "not back" if happened.back is None else f"back after {happened.back:.1f} s"
         self._say(f"{happened.fault} {happened.whom}: {back}; {len(self._seen.ended):,} jobs so far")
 
-    def _back(self, happened: Happened) -> float | None:
-        times = sorted(at - self._began for at in self._seen.ended.values())
-        return back_after(times, happened.began, happened.hit, self._rate, time.monotonic() - self._began)
+    def _times(self) -> list[float]:
+        return sorted(at - self._began for at in self._seen.ended.values())
 
     async def _pass(self, seconds: float) -> None:
         """Let time pass, and see what the others do meanwhile."""
@@ -210,8 +219,7 @@ class Soak:
         refused = [at for at, _ in seen.refused]
         result.moments = through_time(seen.acknowledged, seen.ended, refused, self._began, self._began + result.seconds)
         for at, told in seen.refused:
-            error = told.split(" ", 1)[0]
-            result.refusals[error] = result.refusals.get(error, 0) + 1
+            result.refusals.setdefault(told.split(" ", 1)[0], Refusals(told)).times += 1
             for happened in reversed(result.happened):
                 if at - self._began >= happened.began:
                     happened.refused += 1

@@ -66,6 +66,8 @@ class Stage:
     """The same as the place, if it is a server that can be stopped and started."""
     ports: list[int] = field(default_factory=list)
     """Of API servers over the place."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Faults that could happen here, were it not for the machine; and why they cannot."""
 
     @property
     def straight(self) -> str:
@@ -107,7 +109,8 @@ def enter(name: str, folder: Path) -> Iterator[Stage]:
     with ExitStack() as stack:
         if name == "sqlite":
             file = stack.enter_context(sqlite_file(folder))
-            yield Stage(name, file, [file.url])
+            missing = {} if file.disk else {"disk_full": "no file system may be mounted here; run it as root"}
+            yield Stage(name, file, [file.url], left_out=missing)
         elif name == "cluster":
             six = stack.enter_context(redis_cluster(folder))
             yield Stage(name, six, [six.url + six.options])
