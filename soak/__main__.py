@@ -17,7 +17,7 @@ from soak.plot import write_plot
 from soak.run import PROMPT, Soak, Soaked
 from soak.stages import NAMES, Stage, enter
 
-BROKEN = 1
+BROKEN, UNKNOWN = 1, 2
 
 
 def main() -> int:
@@ -49,21 +49,30 @@ def _soak(name: str, args: argparse.Namespace) -> Soaked | None:
             if args.list:
                 report.show_faults(stage.name, faults_of(stage), Console(width=150))
                 return None
+            _refuse_unknown(stage, args)
             return asyncio.run(_run(stage, folder, args))
+
+
+def _refuse_unknown(stage: Stage, args: argparse.Namespace) -> None:
+    """With one store every fault must be possible; with all of them, one on each."""
+    known = {fault.name for fault in faults_of(stage)}
+    wanted = set(args.faults or known)
+    if not (wanted & known if args.store == "all" else wanted <= known):
+        unknown = ", ".join(sorted(wanted - known))
+        print(f"soak: {unknown} cannot happen on {stage.name}; --list tells what can", file=sys.stderr)
+        sys.exit(UNKNOWN)
 
 
 async def _run(stage: Stage, folder: Path, args: argparse.Namespace) -> Soaked:
     began = time.monotonic()
     known = {fault.name for fault in faults_of(stage)}
-    if args.faults and not known & set(args.faults):
-        sys.exit(f"soak: none of these can happen on {stage.name}: {', '.join(args.faults)}; --list tells what can")
 
     def say(text: str) -> None:
         print(f"soak: {stage.name}: {time.monotonic() - began:5.0f} s: {text}", file=sys.stderr, flush=True)
 
     say(f"seed {args.seed}, {len(known)} kinds of faults")
     soak = Soak(stage, folder, rate=args.rate, seed=args.seed, quiet=args.quiet, say=say)
-    return await soak.run(args.seconds, args.faults or None)
+    return await soak.run(args.seconds, args.rounds, args.faults)
 
 
 def _arguments() -> argparse.Namespace:
@@ -76,6 +85,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--store", default="sqlite", choices=[*NAMES, "all"], help="(sqlite) http: over PostgreSQL")
     parser.add_argument("--seconds", type=_positive, default=120.0, help="for how long faults happen, on each (120)")
+    parser.add_argument("--rounds", type=int, metavar="N", help="each fault N times, for as long as it takes")
     parser.add_argument("--rate", type=_positive, default=60.0, help="jobs a second that are enqueued (60)")
     parser.add_argument("--quiet", type=_positive, default=5.0, help="seconds between two faults, at least (5)")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="decides what happens when (random)")

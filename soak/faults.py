@@ -139,8 +139,8 @@ async def restart_server(act: Act) -> int:
 
 
 async def _restart(act: Act, member: Member) -> int:
-    act.hit = time.monotonic()
     await act.end(member)
+    act.hit = time.monotonic()
     member.start()
     return 1
 
@@ -180,10 +180,15 @@ OWN = {
 }
 
 
+AT_ONCE = {"failover", "resharding"}
+"""Over as soon as they are done."""
+
+
 def _own(name: str, trouble: Trouble) -> Fault:
     async def do(_act: Act) -> int:
         async with trouble():
-            await asyncio.sleep(SECONDS)
+            if name not in AT_ONCE:
+                await asyncio.sleep(SECONDS)
         return 1
 
     return Fault(name, OWN[name], do, prompt=name == "failover")

@@ -4,6 +4,7 @@ What every server can suffer is a method; what only some can is among its ``trou
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
@@ -166,11 +167,15 @@ class Mariadb:
 
     def _kill(self) -> int:
         with self._operator() as cursor:
-            killed: int = cursor.execute("SELECT id FROM information_schema.processlist WHERE db = 'jobs'")
-            for (number,) in cursor.fetchall():
-                with suppress(pymysql.OperationalError):  # it has just ended by itself
-                    cursor.execute(f"KILL {number}")
-            return killed
+            return self._kill_from(cursor)
+
+    @staticmethod
+    def _kill_from(cursor: Any) -> int:
+        killed: int = cursor.execute("SELECT id FROM information_schema.processlist WHERE db = 'jobs'")
+        for (number,) in cursor.fetchall():
+            with suppress(pymysql.OperationalError):  # it has just ended by itself
+                cursor.execute(f"KILL {number}")
+        return killed
 
     def seen(self) -> list[str]:
         with self._operator() as cursor:
@@ -201,15 +206,20 @@ class Mariadb:
             cursor.execute("SELECT @@max_connections")
             [(before,)] = cursor.fetchall()
             cursor.execute("SET GLOBAL max_connections = 10")
-            self._kill()
             try:
                 with ExitStack() as stack:
-                    for _ in range(10):
-                        with suppress(pymysql.OperationalError):
-                            stack.enter_context(connect_mysql(self._server.url))
+                    await asyncio.to_thread(self._take, cursor, stack)
                     yield
             finally:
                 cursor.execute(f"SET GLOBAL max_connections = {before}")
+
+    def _take(self, cursor: Any, stack: ExitStack) -> None:
+        """Race: what dibs was made to give up it may have again before we do; then it is made to once more."""
+        end = time.monotonic() + 2.0
+        while self._kill_from(cursor) and time.monotonic() < end:
+            with suppress(pymysql.OperationalError):  # there is none left
+                while True:
+                    stack.enter_context(connect_mysql(self._server.url))
 
 
 @contextmanager

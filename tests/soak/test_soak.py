@@ -1,0 +1,78 @@
+"""A short soak, on SQLite and PostgreSQL each time, elsewhere if asked for; ``./dev soak`` is the long one."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from soak.faults import OWN, faults_of
+from soak.stages import NAMES, Stage, enter
+from tests.chaos.crew import ROOT
+
+SHORT: dict[str, tuple[str, ...]] = {
+    "sqlite": ("kill_worker", "kill_producer", "held_lock"),
+    "postgresql": ("kill_worker", "restart_immediate", "no_connections"),
+    "mariadb": ("kill_worker", "restart_immediate", "no_connections"),
+    "redis": ("kill_worker", "restart_immediate", "no_connections", "memory_full"),
+    "cluster": ("kill_worker", "failover", "resharding"),
+    "http": ("kill_server", "kill_worker", "restart_immediate", "reset"),
+}
+ALWAYS = ("sqlite", "postgresql")
+
+
+def soak(store: str, folder: Path, faults: tuple[str, ...]) -> dict[str, Any]:
+    command = [sys.executable, "-m", "soak", "--store", store, "--rounds", "1", "--quiet", "1"]
+    files = ["--json", str(folder / "out.json"), "--plot", str(folder / "out.svg")]
+    sizes = ["--rate", "20", "--seed", "7", "--faults", *faults]
+    done = subprocess.run([*command, *files, *sizes], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing acknowledged was lost" in done.stdout
+    [soaked] = json.loads((folder / "out.json").read_text())["soaks"]
+    return dict(soaked)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    "store", [pytest.param(name, marks=[] if name in ALWAYS else [pytest.mark.long]) for name in NAMES]
+)
+def test_a_short_soak(store: str, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    soaked = soak(store, tmp_path, SHORT[store])
+    happened = soaked["happened"]
+    record_property("back_after", {each["fault"]: each["back"] for each in happened})
+
+    assert soaked["ok"]
+    assert sorted(each["fault"] for each in happened) == sorted(SHORT[store])
+    assert all(each["struck"] for each in happened)
+    assert 100 < sum(moment["ended"] for moment in soaked["moments"]) <= soaked["verdict"]["jobs"]
+    refused = {each["fault"] for each in happened if each["refused"]}
+    assert refused >= {"restart_immediate", "no_connections", "memory_full"} & set(SHORT[store])
+    drawn = ET.parse(tmp_path / "out.svg").getroot()
+    assert len(drawn.findall(".//{*}rect")) == 1 + len(happened)
+
+
+def names(stage: Stage) -> set[str]:
+    return {fault.name for fault in faults_of(stage)}
+
+
+def test_each_fault_has_a_name_of_its_own_and_says_what_it_does(tmp_path: Path) -> None:
+    with enter("sqlite", tmp_path) as stage:
+        faults = faults_of(stage)
+        assert len({fault.name for fault in faults}) == len(faults)
+        assert all(fault.about.endswith(".") for fault in faults)
+        assert {"kill_worker", "stop_worker", "held_lock"} <= names(stage)
+        assert not {"clock_ahead", "reset", "restart_fast", "kill_server"} & names(stage)
+        assert ("disk_full" in names(stage)) != ("disk_full" in stage.left_out)
+
+
+def test_who_asks_for_what_cannot_happen_is_told_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "soak", "--store", "sqlite", "--faults", "failover"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "failover cannot happen on sqlite" in done.stderr
+    assert "failover" in OWN
