@@ -5,9 +5,11 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from soak import network
 from soak.cast import Cast, Member
+from soak.clocks import jump
 from soak.network import SECONDS, Line
 from soak.stages import Stage
 from soak.subjects import Subject, Trouble
@@ -21,8 +23,8 @@ AWAY = 1.0
 class Act:
     """One fault on its way: whom it hits, and when."""
 
-    def __init__(self, stage: Stage, cast: Cast, rng: random.Random) -> None:
-        self.stage, self.cast, self.rng = stage, cast, rng
+    def __init__(self, stage: Stage, cast: Cast, folder: Path, rng: random.Random) -> None:
+        self.stage, self.cast, self.folder, self.rng = stage, cast, folder, rng
         self.whom = ""
         self.hit: float | None = None
         """From here on work should go on; from its end, if it does not say."""
@@ -165,6 +167,22 @@ async def _clock(act: Act, seconds: float) -> int:
     return 1
 
 
+async def clock_jump(act: Act) -> int:
+    """The machine's clock jumps ahead by a minute, so that every lease runs out while its holder is at work."""
+    return _jump(act, 60.0)
+
+
+async def clock_back(act: Act) -> int:
+    """The machine's clock is set back by two seconds."""
+    return _jump(act, -2.0)
+
+
+def _jump(act: Act, seconds: float) -> int:
+    jump(act.folder, seconds)
+    act.hit = time.monotonic()
+    return 1
+
+
 # ---------------------------------------------------------------- what a make of store can have
 
 
@@ -203,7 +221,8 @@ def _named(*doings: Do) -> list[Fault]:
 
 
 EVERYWHERE = _named(kill_worker, kill_every_worker, kill_producer, stop_worker, stop_producer, restart_worker)
-WITH_A_CLOCK = _named(clock_ahead, clock_behind)
+OF_A_CLOCK = _named(clock_ahead, clock_behind)
+OF_THE_MACHINES_CLOCK = _named(clock_jump, clock_back)
 OF_API_SERVERS = _named(kill_server, stop_server, restart_server)
 OF_A_SERVER = _named(network.restart_fast, network.restart_immediate, network.kill_every_connection)
 OF_A_NETWORK = _named(
@@ -215,8 +234,8 @@ OF_A_STORES_NETWORK = _named(network.cut_after_commit)
 def faults_of(stage: Stage) -> list[Fault]:
     """List what can happen on a stage, in an order that is always the same."""
     faults = list(EVERYWHERE)
-    if stage.name != "sqlite":  # the file has the machine's clock, and so has every process
-        faults += WITH_A_CLOCK
+    # A server has a clock of its own, and a worker's may be another. A file has the machine's, as every process has.
+    faults += OF_THE_MACHINES_CLOCK if stage.name == "sqlite" else OF_A_CLOCK
     if stage.ports:
         faults += OF_API_SERVERS
     if stage.subject is not None:

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import dibs
+from soak.clocks import follow
 from tests.chaos.histories import recording
 
 ON_THEIR_WAY = 32
@@ -85,5 +86,6 @@ async def produce(url: str, folder: Path, name: str, rate: float) -> None:
 
 if __name__ == "__main__":
     url, folder, name, rate = sys.argv[1:]
+    follow(Path(folder))
     with recording(Path(folder) / f"{name}.jsonl", name):
         asyncio.run(produce(url, Path(folder), name, float(rate)))

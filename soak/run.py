@@ -147,7 +147,7 @@ class Soak:
             yield from self._rng.sample(faults, len(faults))
 
     async def _let_happen(self, fault: Fault) -> Happened:
-        act = Act(self._stage, self._cast, self._rng)
+        act = Act(self._stage, self._cast, self._folder, self._rng)
         began, struck = time.monotonic(), 0
         self._say(f"{fault.name} …")
         try:
@@ -207,14 +207,11 @@ class Soak:
     async def _drain(self) -> None:
         deadline = time.monotonic() + DRAIN
         async with dibs.App(self._stage.straight) as app:
-            while (left := (await app.counts()).unfinished) or not self._all_ended():
+            while left := (await app.counts()).unfinished:
                 if time.monotonic() > deadline:
                     self._problems.append(f"{left:,} jobs had not ended {DRAIN:g} s after the last was enqueued")
                     return
                 await self._pass(LOOK)
-
-    def _all_ended(self) -> bool:
-        return self._seen.acknowledged.keys() <= self._seen.ended.keys()
 
     def _measure(self) -> None:
         seen, result = self._seen, self._result

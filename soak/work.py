@@ -2,7 +2,7 @@
 
 python -m soak.work URL FOLDER NAME [SECONDS]
 
-Its clock is so many seconds off: what dibs sees of the time of day, and not what it measures durations by.
+Its clock is so many seconds off.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import dibs
+from soak.clocks import follow
 from tests.chaos.histories import recording
 
 LEASE = 4.0
@@ -79,15 +80,8 @@ def _one_of(thing: Any, *names: str) -> Any:
     return next((found for name in names if (found := getattr(thing, name, None)) is not None), None)
 
 
-def shift(seconds: float) -> None:
-    """Let this process have another time of day."""
-    time_of_day, in_nanoseconds = time.time, time.time_ns
-    time.time = lambda: time_of_day() + seconds
-    time.time_ns = lambda: in_nanoseconds() + round(seconds * 1e9)
-
-
 def main(url: str, folder: Path, name: str, off: float = 0.0) -> None:
-    shift(off)
+    follow(folder, off)
     signal.signal(signal.SIGUSR1, tell_what_is_waited_for)
     with recording(folder / f"{name}.jsonl", name):
         app = make(url, folder / "runs", name)
