@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from soak.faults import OWN, faults_of
+from soak.run import Soak
 from soak.stages import NAMES, Stage, enter
+from soak.subjects import Redis
 from tests.chaos.crew import ROOT
+from tests.servers import redis
+from tests.servers.proxy import Proxy
 
 SHORT: dict[str, tuple[str, ...]] = {
     "sqlite": ("kill_worker", "kill_producer", "held_lock"),
@@ -76,3 +80,17 @@ def test_who_asks_for_what_cannot_happen_is_told_so(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "failover cannot happen on sqlite" in done.stderr
     assert "failover" in OWN
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.long
+async def test_a_store_that_forgets_is_found_out(tmp_path: Path) -> None:
+    """Redis that writes nothing to the disk, and crashes: if that were not noticed, nothing would be."""
+    with redis.private() as server, Proxy("127.0.0.1", server.port) as proxy:
+        subject = Redis(server)
+        stage = Stage("redis", subject, [proxy.through(subject.url) + subject.options], proxy, subject)
+        soak = Soak(stage, tmp_path, rate=20, seed=1, quiet=0.5, say=print)
+        soaked = await soak.run(1, rounds=1, only=["restart_immediate"])
+    assert not soaked.ok
+    assert any(problem.startswith("acknowledged and lost: ") for problem in soaked.verdict.problems)
