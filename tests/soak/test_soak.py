@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from soak.faults import OWN, faults_of
+from soak.faults import (
+    EVERYWHERE,
+    OF_A_CLOCK,
+    OF_A_NETWORK,
+    OF_A_SERVER,
+    OF_A_STORES_NETWORK,
+    OF_API_SERVERS,
+    OF_THE_MACHINES_CLOCK,
+    OWN,
+    faults_of,
+)
 from soak.run import Soak
 from soak.stages import NAMES, Stage, enter
 from soak.subjects import Redis
@@ -72,6 +82,13 @@ def test_each_fault_has_a_name_of_its_own_and_says_what_it_does(tmp_path: Path) 
         assert {"kill_worker", "stop_worker", "held_lock"} <= names(stage)
         assert not {"clock_ahead", "reset", "restart_fast", "kill_server"} & names(stage)
         assert ("disk_full" in names(stage)) != ("disk_full" in stage.left_out)
+
+
+def test_the_reference_names_every_fault() -> None:
+    told = (ROOT / "docs/reference/soak.md").read_text()
+    groups = (EVERYWHERE, OF_A_CLOCK, OF_THE_MACHINES_CLOCK, OF_API_SERVERS, OF_A_SERVER, OF_A_NETWORK)
+    every = {fault.name for group in (*groups, OF_A_STORES_NETWORK) for fault in group} | OWN.keys()
+    assert [name for name in every if f"`{name}`" not in told] == []
 
 
 def test_who_asks_for_what_cannot_happen_is_told_so(tmp_path: Path) -> None:
