@@ -64,8 +64,9 @@ def test_a_short_soak(store: str, tmp_path: Path, record_property: Callable[[str
     assert sorted(each["fault"] for each in happened) == sorted(SHORT[store])
     assert all(each["struck"] for each in happened)
     assert 100 < sum(moment["ended"] for moment in soaked["moments"]) <= soaked["verdict"]["jobs"]
-    refused = {each["fault"] for each in happened if each["refused"]}
-    assert refused >= {"restart_immediate", "no_connections", "memory_full"} & set(SHORT[store])
+    if store != "http":  # whose clients try again by themselves, for longer than that takes
+        refused = {each["fault"] for each in happened if each["refused"]}
+        assert refused >= {"restart_immediate", "no_connections", "memory_full"} & set(SHORT[store])
     drawn = ET.parse(tmp_path / "out.svg").getroot()
     assert len(drawn.findall(".//{*}rect")) == 1 + len(happened)
 
