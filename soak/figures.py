@@ -11,7 +11,6 @@ WARM = 5.0
 """Seconds before the first fault, whose throughput is what must be reached again after each."""
 WINDOW = 1.0
 SHARE = 0.9
-STEP = 0.1
 
 
 @dataclass(frozen=True)
@@ -63,9 +62,13 @@ def rate(times: Sequence[float], begin: float, end: float) -> float:
 
 
 def back_after(times: Sequence[float], hit: float, usual: float, now: float) -> float | None:
-    """Say how long after the hit a second begins that has nine tenths of the usual throughput; none, if none has."""
-    for step in range(int((now - WINDOW - hit) / STEP) + 1):
-        at = hit + step * STEP
+    """Say how long after the hit a job ends with which a second of nine tenths of the usual throughput begins.
+
+    None: there was no such job yet. What a second has must be known, so it has to have passed.
+    """
+    for at in times[bisect_left(times, hit) :]:
+        if at + WINDOW > now:
+            return None
         if rate(times, at, at + WINDOW) >= SHARE * usual:
-            return round(step * STEP, 1)
+            return round(at - hit, 1)
     return None

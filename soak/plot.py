@@ -42,7 +42,7 @@ def _width(soaked: Soaked) -> int:
 
 def _panel(soaked: Soaked) -> Iterator[str]:
     def across(at: float) -> float:
-        return LEFT + at / max(soaked.seconds, BIN) * (_width(soaked) - LEFT - RIGHT)
+        return LEFT + min(1.0, at / max(soaked.seconds, BIN)) * (_width(soaked) - LEFT - RIGHT)
 
     verdict = "every promise kept" if soaked.ok else "BROKEN"
     about = f"{soaked.stage}: {soaked.verdict.jobs:,} jobs, {len(soaked.happened)} faults, {verdict}"

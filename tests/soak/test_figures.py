@@ -47,13 +47,18 @@ def test_throughput_that_never_fell_was_back_at_once() -> None:
 
 def test_throughput_is_back_when_a_whole_second_has_nine_tenths_of_it() -> None:
     times = steady(0, 5, 40) + steady(8, 20, 40)
-    assert back_after(times, hit=5.0, usual=40, now=20) == pytest.approx(2.9, abs=0.11)
+    assert back_after(times, hit=5.0, usual=40, now=20) == 3.0
 
 
 def test_a_burst_is_not_throughput() -> None:
     """A few jobs that were in hand end, and then nothing does."""
     times = steady(0, 5, 40) + steady(5, 5.3, 40) + steady(9, 20, 40)
-    assert back_after(times, hit=5.0, usual=40, now=20) == pytest.approx(3.9, abs=0.11)
+    assert back_after(times, hit=5.0, usual=40, now=20) == 4.0
+
+
+def test_a_backlog_that_is_worked_off_at_once_does_not_count_before_it_is() -> None:
+    times = [*steady(0, 5, 40), *steady(8.4, 8.5, 1000), *steady(8.5, 20, 40)]
+    assert back_after(times, hit=5.0, usual=40, now=20) == 3.4
 
 
 def test_it_is_not_back_before_a_second_has_passed() -> None:
