@@ -4,6 +4,7 @@ What every server can suffer is a method; what only some can is among its ``trou
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import (
@@ -123,22 +124,23 @@ class Postgres:
     @asynccontextmanager
     async def _crowd(self) -> AsyncIterator[None]:
         """Take every connection that the server has to give, dibs's among them."""
-        operator, taken = await asyncpg.connect(self.url), list[asyncpg.Connection]()
-        taking = asyncio.ensure_future(self._take(operator, taken))
+        over = threading.Event()
+        taking = asyncio.ensure_future(asyncio.to_thread(self._take, over))
         try:
             yield
         finally:
-            taking.cancel()
-            await asyncio.gather(taking, return_exceptions=True)
-            await asyncio.gather(*(each.close() for each in (operator, *taken)))
+            over.set()
+            await taking
 
-    async def _take(self, operator: asyncpg.Connection, taken: list[asyncpg.Connection]) -> None:
-        """Race: what dibs was made to give up it may have again before we do; so this does not end."""
-        while True:
-            try:
-                taken.append(await asyncpg.connect(self.url, timeout=5))
-            except (asyncpg.TooManyConnectionsError, TimeoutError):
-                await operator.execute(_KILL)
+    def _take(self, over: threading.Event) -> None:
+        """Race: what dibs was made to give up it may have again before we do; so this goes on."""
+        with ExitStack() as taken:
+            operator = taken.enter_context(psycopg.connect(self.url, autocommit=True))
+            while not over.is_set():
+                try:
+                    taken.enter_context(psycopg.connect(self.url))
+                except psycopg.OperationalError:  # there is none left
+                    operator.execute(_KILL)
 
 
 class Mariadb:
