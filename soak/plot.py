@@ -98,10 +98,11 @@ def _latency(soaked: Soaked, across: Place) -> Iterator[str]:
     yield _title(top + 10, "latency: p50 and p95", COLOURS[3], soaked)
     for values, dash in (([m.p50 for m in soaked.moments], ""), ([m.p95 for m in soaked.moments], "3 2")):
         for stretch in _stretches(values):
-            points = " ".join(f"{across((place + 0.5) * BIN):.1f},{up(value):.1f}" for place, value in stretch)
+            ends = [*stretch, stretch[-1]]  # so that one alone is a dot
+            points = " ".join(f"{across((place + 0.5) * BIN):.1f},{up(value):.1f}" for place, value in ends)
             yield (
                 f'<polyline points="{points}" fill="none" stroke="{COLOURS[3]}" stroke-width="1.2" '
-                f'stroke-dasharray="{dash}"/>'
+                f'stroke-linecap="round" stroke-dasharray="{dash}"/>'
             )
 
 

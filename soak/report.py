@@ -26,7 +26,7 @@ def show(soaked: Soaked, console: Console) -> None:
         highlight=False,
     )
     for refusals in soaked.refusals.values():
-        console.print(f"{refusals.times:,} times refused: {refusals.first}", highlight=False, markup=False)
+        console.print(f"refused {refusals.times:,} ×: {refusals.first}", highlight=False, markup=False)
     for fault, why in soaked.left_out.items():
         console.print(f"left out: {fault}: {why}", highlight=False, markup=False)
     for problem in verdict.problems:

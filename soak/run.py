@@ -207,7 +207,7 @@ class Soak:
     async def _drain(self) -> None:
         deadline = time.monotonic() + DRAIN
         async with dibs.App(self._stage.straight) as app:
-            while left := (await app.counts()).unfinished:
+            while left := await _unfinished(app):
                 if time.monotonic() > deadline:
                     self._problems.append(f"{left:,} jobs had not ended {DRAIN:g} s after the last was enqueued")
                     return
@@ -223,3 +223,11 @@ class Soak:
                 if at - self._began >= happened.began:
                     happened.refused += 1
                     break
+
+
+async def _unfinished(app: dibs.App) -> int:
+    """Count what has not ended; -1, if the store has not got over its last fault yet."""
+    try:
+        return (await app.counts()).unfinished
+    except dibs.StoreUnavailable:
+        return -1
