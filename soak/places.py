@@ -2,65 +2,28 @@
 
 import asyncio
 import random
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import redis as driver
 
 from dibs.stores.redis.cluster.shards import TAGS, slot_of
+from soak.disks import Disk, folder_of
 from soak.subjects import Trouble, end_ours
 from tests.chaos.crew import ROOT
 from tests.servers import cluster
 
-PAGE = 4096
-ROOM = 2**31
-"""Bytes that the small disk may take while it is not full: no more of them are taken than are used."""
-
-
-class Disk:
-    """A file system in memory, which is as large as it is told to be."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def mount(self) -> bool:
-        """Say whether that was allowed: most users may not."""
-        return self._mount("-t", "tmpfs", "-o", f"size={ROOM},mode=0755", "dibs-soak")
-
-    def fill(self) -> None:
-        """Leave it as large as what is in it."""
-        for _ in range(20):  # what is written meanwhile does not fit, and is measured again
-            if self._mount("-o", f"remount,size={self._used()}"):
-                return
-        raise OSError(f"{self.folder} could not be filled")
-
-    def empty(self) -> None:
-        if not self._mount("-o", f"remount,size={ROOM}"):
-            raise OSError(f"{self.folder} could not be given room")
-
-    def unmount(self) -> None:
-        subprocess.run(["umount", self.folder], check=True)
-
-    def _used(self) -> int:
-        return sum(file.stat().st_blocks * 512 for file in [self.folder, *self.folder.iterdir()]) + PAGE
-
-    def _mount(self, *options: str) -> bool:
-        with suppress(FileNotFoundError):  # as where there is no such program
-            return subprocess.run(["mount", *options, self.folder], capture_output=True, check=False).returncode == 0
-        return False
-
 
 class SqliteFile:
-    """One file, in a folder of its own."""
+    """One file, on a disk of its own if there is one."""
 
     options = ""
 
     def __init__(self, folder: Path, disk: Disk | None) -> None:
-        self.disk = disk
-        self._file = folder / "jobs.db"
+        self._disk = disk
+        self._file = (folder_of(disk) or folder) / "jobs.db"
         self.url = f"sqlite:///{self._file}"
 
     async def prepare(self) -> None:
@@ -72,7 +35,7 @@ class SqliteFile:
             "held_snapshot": lambda: self._held("read"),
             "held_lock": lambda: self._held("write"),
         }
-        return found | ({"disk_full": self._full} if self.disk is not None else {})
+        return found | ({} if self._disk is None else {"disk_full": self._disk.full})
 
     @asynccontextmanager
     async def _held(self, how: str) -> AsyncIterator[None]:
@@ -88,29 +51,6 @@ class SqliteFile:
         finally:
             process.stdin.close()
             await process.wait()
-
-    @asynccontextmanager
-    async def _full(self) -> AsyncIterator[None]:
-        assert self.disk is not None
-        await asyncio.to_thread(self.disk.fill)
-        try:
-            yield
-        finally:
-            await asyncio.to_thread(self.disk.empty)
-
-
-@contextmanager
-def sqlite_file(folder: Path) -> Iterator[SqliteFile]:
-    place = folder / "disk"
-    place.mkdir()
-    disk = Disk(place)
-    if not disk.mount():
-        yield SqliteFile(place, None)
-        return
-    try:
-        yield SqliteFile(place, disk)
-    finally:
-        disk.unmount()
 
 
 class RedisCluster:

@@ -10,14 +10,17 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from soak.cast import Cast, Member
+from soak.disks import small_disk
 from soak.network import Line
-from soak.places import redis_cluster, sqlite_file
+from soak.places import SqliteFile, redis_cluster
 from soak.subjects import SUBJECTS, Place, Subject
 from tests.servers.keeping import free_port
 from tests.servers.proxy import Proxy
 
 NAMES = ("sqlite", "postgresql", "mariadb", "redis", "cluster", "http")
 SERVERS, PRODUCERS, WORKERS = 2, 2, 3
+OVER = "postgresql"
+"""What API servers have their jobs in."""
 
 
 class Lines:
@@ -107,20 +110,23 @@ def _answers(port: int) -> bool:
 def enter(name: str, folder: Path) -> Iterator[Stage]:
     """Set up a stage; its servers are its own, and are gone afterwards."""
     with ExitStack() as stack:
-        if name == "sqlite":
-            file = stack.enter_context(sqlite_file(folder))
-            missing = {} if file.disk else {"disk_full": "no file system may be mounted here; run it as root"}
-            yield Stage(name, file, [file.url], left_out=missing)
-        elif name == "cluster":
+        if name == "cluster":
             six = stack.enter_context(redis_cluster(folder))
             yield Stage(name, six, [six.url + six.options])
-        elif name == "http":
-            subject = stack.enter_context(SUBJECTS["postgresql"]())
+            return
+        disk = stack.enter_context(small_disk())
+        left_out = {} if disk else {"disk_full": "no file system may be mounted here; run it as root"}
+        if name == "sqlite":
+            file = SqliteFile(folder, disk)
+            yield Stage(name, file, [file.url], left_out=left_out)
+            return
+        subject = stack.enter_context(SUBJECTS[OVER if name == "http" else name](disk))
+        if name == "http":
             ports = [free_port() for _ in range(SERVERS)]
             proxies = [stack.enter_context(Proxy("127.0.0.1", port)) for port in ports]
             urls = [f"http://127.0.0.1:{proxy.port}" for proxy in proxies]
-            yield Stage(name, subject, urls, Lines(proxies), subject, ports)
+            yield Stage(name, subject, urls, Lines(proxies), subject, ports, left_out)
         else:
-            subject = stack.enter_context(SUBJECTS[name]())
             proxy = stack.enter_context(Proxy.of(subject.url))
-            yield Stage(name, subject, [proxy.through(subject.url) + subject.options], proxy, subject)
+            url = proxy.through(subject.url) + subject.options
+            yield Stage(name, subject, [url], proxy, subject, left_out=left_out)

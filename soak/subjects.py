@@ -26,6 +26,7 @@ import redis as driver
 from dibs.clock import Clock
 from dibs.stores.mysql import MysqlStore
 from dibs.stores.postgres import PostgresStore
+from soak.disks import Disk, folder_of
 from tests.servers import mariadb, postgres, redis
 from tests.servers.databases import connect_mysql
 from tests.servers.proxy import Proxy
@@ -70,6 +71,26 @@ class Subject(Place, Protocol):
         ...
 
 
+class _Stoppable(Protocol):
+    def is_running(self) -> bool: ...
+    def start(self) -> None: ...
+
+
+def full_disk(disk: Disk | None, server: _Stoppable) -> dict[str, Trouble]:
+    """Make that trouble for a server whose files are on a disk of their own."""
+
+    @asynccontextmanager
+    async def full() -> AsyncIterator[None]:
+        """Let there be no room; a server that has stopped for that is started when there is."""
+        assert disk is not None
+        async with disk.full():
+            yield
+        if not await asyncio.to_thread(server.is_running):
+            await asyncio.to_thread(server.start)
+
+    return {} if disk is None else {"disk_full": full}
+
+
 _SEEN = """SELECT pid, state, wait_event, pg_blocking_pids(pid), clock_timestamp() - xact_start,
   clock_timestamp() - state_change, left(query, 80)
   FROM pg_stat_activity WHERE application_name = 'dibs' ORDER BY xact_start"""
@@ -83,8 +104,8 @@ class Postgres:
     notice = 2.0
     commits = b"COMMIT;"
 
-    def __init__(self, server: postgres.Server) -> None:
-        self._server = server
+    def __init__(self, server: postgres.Server, disk: Disk | None = None) -> None:
+        self._server, self._disk = server, disk
         self.url = server.url
 
     def stop(self, mode: str) -> None:
@@ -111,7 +132,8 @@ class Postgres:
 
     @property
     def troubles(self) -> Mapping[str, Trouble]:
-        return {"held_snapshot": self._snapshot, "no_connections": self._crowd}
+        found: dict[str, Trouble] = {"held_snapshot": self._snapshot, "no_connections": self._crowd}
+        return found | full_disk(self._disk, self._server)
 
     @asynccontextmanager
     async def _snapshot(self) -> AsyncIterator[None]:
@@ -148,8 +170,8 @@ class Mariadb:
     notice = 2.0
     commits = b";\nCOMMIT"
 
-    def __init__(self, server: mariadb.Server) -> None:
-        self._server = server
+    def __init__(self, server: mariadb.Server, disk: Disk | None = None) -> None:
+        self._server, self._disk = server, disk
         self.url = urlunsplit(urlsplit(server.url)._replace(path="/jobs"))
 
     def stop(self, mode: str) -> None:
@@ -191,7 +213,8 @@ class Mariadb:
 
     @property
     def troubles(self) -> Mapping[str, Trouble]:
-        return {"held_snapshot": self._snapshot, "no_connections": self._crowd}
+        found: dict[str, Trouble] = {"held_snapshot": self._snapshot, "no_connections": self._crowd}
+        return found | full_disk(self._disk, self._server)
 
     @asynccontextmanager
     async def _snapshot(self) -> AsyncIterator[None]:
@@ -225,15 +248,16 @@ class Mariadb:
 
 
 @contextmanager
-def postgresql() -> Iterator[Subject]:
-    with postgres.private({"max_connections": "60"}) as server:  # few enough to take them all in a moment
-        yield Postgres(server)
+def postgresql(disk: Disk | None = None) -> Iterator[Subject]:
+    settings = {"max_connections": "60"}  # few enough to take them all in a moment
+    with postgres.private(settings, within=folder_of(disk)) as server:
+        yield Postgres(server, disk)
 
 
 @contextmanager
-def mysql() -> Iterator[Subject]:
-    with mariadb.private() as server:
-        yield Mariadb(server)
+def mysql(disk: Disk | None = None) -> Iterator[Subject]:
+    with mariadb.private(within=folder_of(disk)) as server:
+        yield Mariadb(server, disk)
 
 
 def end_ours(client: driver.Redis) -> int:
@@ -247,8 +271,8 @@ class Redis:
     notice = 2.0
     commits = b"EVALSHA"  # a script is done whole
 
-    def __init__(self, server: redis.Server) -> None:
-        self._server = server
+    def __init__(self, server: redis.Server, disk: Disk | None = None) -> None:
+        self._server, self._disk = server, disk
         self.url = server.url
 
     def stop(self, mode: str) -> None:
@@ -273,7 +297,8 @@ class Redis:
 
     @property
     def troubles(self) -> Mapping[str, Trouble]:
-        return {"no_connections": self._crowd, "memory_full": self._fill}
+        found: dict[str, Trouble] = {"no_connections": self._crowd, "memory_full": self._fill}
+        return found | full_disk(self._disk, self._server)
 
     @asynccontextmanager
     async def _crowd(self) -> AsyncIterator[None]:
@@ -298,12 +323,12 @@ class Redis:
 
 
 @contextmanager
-def redis_() -> Iterator[Subject]:
-    with redis.private(redis.DURABLE) as server:
-        yield Redis(server)
+def redis_(disk: Disk | None = None) -> Iterator[Subject]:
+    with redis.private(redis.DURABLE, within=folder_of(disk)) as server:
+        yield Redis(server, disk)
 
 
-SUBJECTS: dict[str, Callable[[], AbstractContextManager[Subject]]] = {
+SUBJECTS: dict[str, Callable[..., AbstractContextManager[Subject]]] = {
     "postgresql": postgresql,
     "mariadb": mysql,
     "redis": redis_,

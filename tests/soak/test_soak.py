@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from soak.disks import small_disk
 from soak.faults import (
     EVERYWHERE,
     OF_A_CLOCK,
@@ -39,6 +40,12 @@ SHORT: dict[str, tuple[str, ...]] = {
 ALWAYS = ("sqlite", "postgresql")
 
 
+def disk_full(store: str) -> tuple[str, ...]:
+    """Tell whether that can happen here: only some may mount a file system."""
+    with small_disk() as disk:
+        return ("disk_full",) if disk is not None and store == "sqlite" else ()
+
+
 def soak(store: str, folder: Path, faults: tuple[str, ...]) -> dict[str, Any]:
     command = [sys.executable, "-m", "soak", "--store", store, "--rounds", "1", "--quiet", "1"]
     files = ["--json", str(folder / "out.json"), "--plot", str(folder / "out.svg")]
@@ -56,17 +63,18 @@ def soak(store: str, folder: Path, faults: tuple[str, ...]) -> dict[str, Any]:
     "store", [pytest.param(name, marks=[] if name in ALWAYS else [pytest.mark.long]) for name in NAMES]
 )
 def test_a_short_soak(store: str, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
-    soaked = soak(store, tmp_path, SHORT[store])
+    faults = SHORT[store] + disk_full(store)
+    soaked = soak(store, tmp_path, faults)
     happened = soaked["happened"]
     record_property("back_after", {each["fault"]: each["back"] for each in happened})
 
     assert soaked["ok"]
-    assert sorted(each["fault"] for each in happened) == sorted(SHORT[store])
+    assert sorted(each["fault"] for each in happened) == sorted(faults)
     assert all(each["struck"] for each in happened)
     assert 100 < sum(moment["ended"] for moment in soaked["moments"]) <= soaked["verdict"]["jobs"]
     if store != "http":  # whose clients try again by themselves, for longer than that takes
         refused = {each["fault"] for each in happened if each["refused"]}
-        assert refused >= {"restart_immediate", "no_connections", "memory_full"} & set(SHORT[store])
+        assert refused >= {"restart_immediate", "no_connections", "memory_full", "disk_full"} & set(faults)
     drawn = ET.parse(tmp_path / "out.svg").getroot()
     assert len(drawn.findall(".//{*}rect")) == 1 + len(happened)
 
