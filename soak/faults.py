@@ -190,6 +190,7 @@ OWN = {
     "held_snapshot": "A foreign transaction reads, and what is changed meanwhile cannot be cleared away.",
     "held_lock": "A foreign program holds the file's write lock.",
     "no_connections": "Every connection is ended, and the server has none left to give.",
+    "kill_every_connection": "The servers end every connection, ten times a second.",
     "memory_full": "The server has no memory for anything new.",
     "disk_full": "There is no room on the disk.",
     "failover": "A master and its replica change places.",

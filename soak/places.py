@@ -3,6 +3,7 @@
 import asyncio
 import random
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -72,19 +73,31 @@ class RedisCluster:
         for node in self._server.nodes:
             await asyncio.to_thread(node.ask, "CONFIG", "SET", "cluster-node-timeout", round(1000 * self.patience))
 
-    async def kill(self) -> int:
-        return await asyncio.to_thread(self._kill)
-
-    def _kill(self) -> int:
-        killed = 0
-        for node in self._server.nodes:
-            with driver.Redis(port=node.port) as client:
-                killed += end_ours(client)
-        return killed
-
     @property
     def troubles(self) -> Mapping[str, Trouble]:
-        return {"failover": self._fail_over, "resharding": self._reshard, "stalled_master": self._stall}
+        return {
+            "kill_every_connection": self._disconnect,
+            "failover": self._fail_over,
+            "resharding": self._reshard,
+            "stalled_master": self._stall,
+        }
+
+    @asynccontextmanager
+    async def _disconnect(self) -> AsyncIterator[None]:
+        """Let every node end all connections, ten times a second."""
+        over = threading.Event()
+        killing = asyncio.ensure_future(asyncio.to_thread(self._kill_until, over))
+        try:
+            yield
+        finally:
+            over.set()
+            await killing
+
+    def _kill_until(self, over: threading.Event) -> None:
+        while not over.wait(0.1):
+            for node in self._server.nodes:
+                with driver.Redis(port=node.port) as client:
+                    end_ours(client)
 
     @asynccontextmanager
     async def _fail_over(self) -> AsyncIterator[None]:
