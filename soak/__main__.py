@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -24,30 +25,29 @@ def main() -> int:
     args = _arguments()
     # Told to end, it still stops its servers and removes its files.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    console = Console() if sys.stdout.isatty() else Console(width=150)
+    found: list[Soaked] = []
     try:
-        soaked = [_soak(name, args) for name in (NAMES if args.store == "all" else [args.store])]
+        for name in NAMES if args.store == "all" else [args.store]:
+            if (soaked := _soak(name, args, console)) is not None:
+                found.append(soaked)
+                report.show(soaked, console)  # at once: the next may take long
     except KeyboardInterrupt:
         return 130
-    if args.list:
-        return 0
-    console = Console() if sys.stdout.isatty() else Console(width=150)
-    for each in filter(None, soaked):
-        report.show(each, console)
-    found = [each for each in soaked if each is not None]
     if args.json:
         report.write_json(found, args.json)
-    if args.plot:
+    if args.plot and found:
         write_plot(found, args.plot)
     return 0 if all(each.ok and (each.prompt or not args.check) for each in found) else BROKEN
 
 
-def _soak(name: str, args: argparse.Namespace) -> Soaked | None:
+def _soak(name: str, args: argparse.Namespace, console: Console) -> Soaked | None:
     with tempfile.TemporaryDirectory(prefix="dibs-soak-", ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary) if args.folder is None else args.folder / f"{name}-{int(time.time())}"
         folder.mkdir(parents=True, exist_ok=True)
         with enter(name, folder) as stage:
             if args.list:
-                report.show_faults(stage.name, faults_of(stage), Console(width=150))
+                report.show_faults(stage.name, faults_of(stage), console)
                 return None
             _refuse_unknown(stage, args)
             return asyncio.run(_run(stage, folder, args))
@@ -85,7 +85,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--store", default="sqlite", choices=[*NAMES, "all"], help="(sqlite) http: over PostgreSQL")
     parser.add_argument("--seconds", type=_positive, default=120.0, help="for how long faults happen, on each (120)")
-    parser.add_argument("--rounds", type=int, metavar="N", help="each fault N times, for as long as it takes")
+    parser.add_argument("--rounds", type=_count, metavar="N", help="each fault N times, for as long as it takes")
     parser.add_argument("--rate", type=_positive, default=60.0, help="jobs a second that are enqueued (60)")
     parser.add_argument("--quiet", type=_positive, default=5.0, help="seconds between two faults, at least (5)")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32), help="decides what happens when (random)")
@@ -98,11 +98,17 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 1 or more")
+    return int(text)
+
+
 def _positive(text: str) -> float:
-    number = float(text)
-    if not 0 < number < 1e6:
-        raise argparse.ArgumentTypeError(f"{text}: must be above 0")
-    return number
+    with suppress(ValueError):
+        if 0 < float(text) < 1e6:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text}: must be a number above 0, and below a million")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from soak.__main__ import main
 from soak.disks import small_disk
 from soak.faults import (
     EVERYWHERE,
@@ -106,6 +107,14 @@ def test_who_asks_for_what_cannot_happen_is_told_so(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "failover cannot happen on sqlite" in done.stderr
     assert "failover" in OWN
+
+
+@pytest.mark.parametrize("wrong", [("--rounds", "0"), ("--seconds", "soon"), ("--rate", "-1"), ("--quiet", "nan")])
+def test_what_is_no_number_is_refused(wrong: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["soak", *wrong])
+    with pytest.raises(SystemExit) as refused:
+        main()
+    assert refused.value.code == 2
 
 
 @pytest.mark.slow
