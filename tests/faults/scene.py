@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import dibs
 from dibs.domain.settings import Config
+from soak.subjects import Subject
 from tests.chaos.crew import ROOT
 from tests.chaos.histories import assert_clean, recording
-from tests.faults.subjects import Subject
 from tests.servers.proxy import Proxy
 
 POLL = Config.of().poll_every
@@ -80,7 +80,7 @@ class Scene:
         self._recording = recording(folder / "producers.jsonl", "producers")
 
     def _hire(self, name: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "tests.faults.work", self.url, str(self.folder), name]
+        command = [sys.executable, "-m", "soak.work", self.url, str(self.folder), name]
         with (self.folder / f"{name}.log").open("w") as said:
             return subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said)
 
@@ -123,7 +123,7 @@ class Scene:
         last |= {p.name: f"{max(p.acknowledged.values(), default=0.0) - now:.1f} s" for p in self.producers}
         for process in self.workers.values():
             if process.poll() is None:
-                process.send_signal(signal.SIGUSR1)  # see tests/faults/work.py
+                process.send_signal(signal.SIGUSR1)  # see soak/work.py
         at_the_server = self.subject.seen()
         time.sleep(1)
         logs = [(self.folder / f"{name}.log").read_text()[-12000:] for name in self.workers]

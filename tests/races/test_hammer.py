@@ -1,4 +1,4 @@
-"""Many processes hammer one store: short here, longer by ``./dev soak``."""
+"""Many processes hammer one store: short here, longer by ``./dev hammer``."""
 
 from __future__ import annotations
 

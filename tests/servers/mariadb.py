@@ -158,6 +158,9 @@ class Server:
     def stop(self, mode: str = "fast") -> None:
         processes.stop(self.folder, mode)
 
+    def is_running(self) -> bool:
+        return processes.is_alive(processes.number(self.folder))
+
 
 # ---------------------------------------------------------------- giving one
 
@@ -167,6 +170,6 @@ def shared() -> str:
     return os.environ.get("DIBS_TEST_MYSQL") or keeping.shared("mariadb", Server.make)
 
 
-def private(options: dict[str, str] | None = None) -> AbstractContextManager[Server]:
+def private(options: dict[str, str] | None = None, *, within: Path | None = None) -> AbstractContextManager[Server]:
     """Run an instance of one test's own, which it may stop and start, and which confirms what is on the disk."""
-    return keeping.private("mariadb", partial(Server.make, durable=True, options=options))
+    return keeping.private("mariadb", partial(Server.make, durable=True, options=options), within=within)

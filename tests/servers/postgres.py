@@ -146,6 +146,14 @@ class Server:
     def stop(self, mode: str = "fast") -> None:
         self._control("stop", "-w", "-m", mode)
 
+    def is_running(self) -> bool:
+        """Say whether it is there, if only to find out in what state its files are."""
+        try:
+            self._control("status")
+        except Missing:
+            return False
+        return True
+
     def _control(self, *arguments: Any) -> None:
         command = [self.programs / "pg_ctl", "-D", self.folder / "data", "-t", "60", *arguments]
         done = subprocess.run(

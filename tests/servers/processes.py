@@ -42,7 +42,7 @@ def stop(folder: Path, mode: str) -> None:
     end = time.monotonic() + SECONDS
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM if mode == "fast" else signal.SIGKILL)
-    while _is_alive(pid):
+    while is_alive(pid):
         if time.monotonic() > end:
             raise Missing(f"process {pid} did not stop")
         time.sleep(LOOK)
@@ -52,7 +52,7 @@ def number(folder: Path) -> int:
     return int((folder / "pid").read_text())
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)  # if it is ours, it would stay as a zombie
     try:

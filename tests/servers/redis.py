@@ -89,6 +89,9 @@ class Server:
     def stop(self, mode: str = "fast") -> None:
         processes.stop(self.folder, mode)
 
+    def is_running(self) -> bool:
+        return processes.is_alive(processes.number(self.folder))
+
     def pause(self) -> None:
         """Let it do nothing, as if the machine had stalled: it keeps its port and its connections."""
         os.kill(processes.number(self.folder), signal.SIGSTOP)

@@ -1,6 +1,8 @@
-"""A worker process for fault tests: what each run of a handler did is a line in a file, whole or not at all.
+"""A worker process: what each run of a handler did is a line in a file, whole or not at all.
 
-python -m tests.faults.work URL FOLDER NAME
+python -m soak.work URL FOLDER NAME [SECONDS]
+
+Its clock is so many seconds off.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import dibs
+from soak.clocks import follow
 from tests.chaos.histories import recording
 
 LEASE = 4.0
@@ -24,13 +27,30 @@ def make(url: str, runs: Path, name: str) -> dibs.App:
     app = dibs.App(url, reap_every=0.5, retry=RETRY, max_attempts=50)
     file = os.open(runs, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 
+    def note() -> None:
+        claim = dibs.current()
+        os.write(file, f"{time.monotonic()} {name} {claim.id} {claim.fence}\n".encode())
+
     @app.task
     async def effect(number: int) -> int:
         await asyncio.sleep(0.005)
-        claim = dibs.current()
-        if number % 5 == 0 and claim.fence == 1:
+        if number % 5 == 0 and dibs.current().fence == 1:
             raise dibs.Retry(delay=0)  # in a transaction of several statements, where completing is one
-        os.write(file, f"{time.monotonic()} {name} {claim.id} {claim.fence}\n".encode())
+        note()
+        return number
+
+    @app.task
+    async def long(number: int) -> int:
+        """Be at work when something happens."""
+        await asyncio.sleep(1.0)
+        note()
+        return number
+
+    @app.task
+    def plain(number: int) -> int:
+        """Run in a thread."""
+        time.sleep(0.005)
+        note()
         return number
 
     return app
@@ -60,7 +80,8 @@ def _one_of(thing: Any, *names: str) -> Any:
     return next((found for name in names if (found := getattr(thing, name, None)) is not None), None)
 
 
-def main(url: str, folder: Path, name: str) -> None:
+def main(url: str, folder: Path, name: str, off: float = 0.0) -> None:
+    follow(folder, off)
     signal.signal(signal.SIGUSR1, tell_what_is_waited_for)
     with recording(folder / f"{name}.jsonl", name):
         app = make(url, folder / "runs", name)
@@ -68,4 +89,4 @@ def main(url: str, folder: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], *map(float, sys.argv[4:]))
