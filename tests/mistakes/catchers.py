@@ -106,7 +106,7 @@ CATCHERS: dict[str, Catcher] = {
     "small worlds": small_worlds,
     "PostgreSQL's suite": suite("tests/conformance/test_postgres.py"),
     "MySQL's suite": suite("tests/conformance/test_mysql.py"),
-    "Redis's suite": suite("tests/conformance/test_redis.py"),
+    "Redis's tests": suite("tests/conformance/test_redis.py", "tests/stores/redis/test_trouble.py"),
     "the cluster's tests": suite("tests/conformance/test_cluster.py", "tests/stores/redis/cluster"),
 }
 """From the quickest to the slowest."""
@@ -119,7 +119,7 @@ _FITTING = {
     "keeper": ["simulator, memory", "simulator, sqlite", "worker's tests"],
     "postgres": ["PostgreSQL's suite"],
     "mysql": ["MySQL's suite"],
-    "redis": ["Redis's suite"],
+    "redis": ["Redis's tests"],
     "cluster": ["the cluster's tests"],
     "worker": ["simulator, memory", "simulator, sqlite", "worker's tests"],
 }

@@ -146,8 +146,8 @@ REDIS = [
         "double claim",
         "redis",
         (Edit(f"{_R}.claiming:_CLAIM", "redis.call('ZREM', PENDING, unpack(removed))", ""),),
-        "Redis's suite",
-        "claim_is_atomic",
+        "Redis's tests",
+        "by_ten_workers",
     ),
     Mistake(
         "Redis: whoever knows the fence may complete",
@@ -161,7 +161,7 @@ REDIS = [
                 "keep",
             ),
         ),
-        "Redis's suite",
+        "Redis's tests",
         "settle_compares_the_token",
     ),
     Mistake(
@@ -170,7 +170,7 @@ REDIS = [
         "extension that shortens",
         "redis",
         (Edit(f"{_R}.writing:_EXTEND", "math.max(ends, now + length)", "(tonumber(ARGV[1]) or now) + length"),),
-        "Redis's suite",
+        "Redis's tests",
         "extend_only_moves",
     ),
     Mistake(
@@ -179,7 +179,7 @@ REDIS = [
         "uniqueness",
         "redis",
         (Edit(f"{_R}.inserting:_INSERT", "or is_taken(UNIQUE, uniques, is_hidden)", ""),),
-        "Redis's suite",
+        "Redis's tests",
         "one_key_makes_one_job",
     ),
     Mistake(
@@ -188,8 +188,8 @@ REDIS = [
         "reaper that does not re-check",
         "redis",
         (Edit(f"{_R}.writing:_WRITE", "or (states[n] or '') ~= ARGV[at + 1] ", ""),),
-        "Redis's suite",
-        "have_one_winner",
+        "Redis's tests",
+        "overtook_is_judged_again",
     ),
     Mistake(
         "Redis: jobs are claimed before they are due",
@@ -200,7 +200,7 @@ REDIS = [
             Edit(f"{_R}.claiming:_CLAIM", "if due <= now then", "if due <= now + 60000000 then"),
             Edit(f"{_R}.claiming:_CLAIM", "struct.pack('>I8', now + 1)", "struct.pack('>I8', now + 60000001)"),
         ),
-        "Redis's suite",
+        "Redis's tests",
         "falls_due",
     ),
 ]
@@ -225,7 +225,7 @@ CLUSTER = [
             Edit(f"{_R}.cluster.owners:_SWAP", "if owner == seen then", "if true then"),
         ),
         "the cluster's tests",
-        "race_for_a_key",
+        "who_take_over_a_name",
     ),
     Mistake(
         "Cluster: who was overtaken makes its job all the same",

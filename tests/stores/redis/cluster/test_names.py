@@ -157,6 +157,30 @@ async def test_who_takes_over_finds_out_that_the_job_has_come_meanwhile(
     assert ids(await find(store)) == ["first"]
 
 
+async def test_of_two_who_take_over_a_name_one_has_it(
+    store: ClusterStore, other: ClusterStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have seen that whoever had reserved it is gone; the later one finds that another was faster."""
+    a, b = queues_apart()
+    go_on = stall(monkeypatch, Insertion, "_make")
+    with pytest.raises(Stalled):
+        await store.insert([[new_job("dead", unique_key="x", queue=a)]])
+    go_on()
+    take_over, faster = owners.Owners.take_over, list[Job]()
+
+    async def late(self: owners.Owners, met: Any, *args: Any) -> None:
+        if self is other._sites.here().owners and not any(one.waits for one in met) and not faster:
+            faster.extend(await enqueue(store, new_job("faster", unique_key="x", queue=a)))
+        await take_over(self, met, *args)
+
+    monkeypatch.setattr(owners.Owners, "take_over", late)
+    [answer] = await enqueue(other, new_job("later", unique_key="x", queue=b))
+
+    assert [job.was_duplicate for job in faster] == [False]
+    assert (answer.id, answer.was_duplicate) == ("faster", True)
+    assert ids(await find(store)) == ["faster"]
+
+
 async def test_a_crash_in_the_middle_of_a_group_is_completed_by_the_same_ids(
     store: ClusterStore, other: ClusterStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
