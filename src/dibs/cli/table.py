@@ -58,7 +58,11 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
             "dibs.cli.copy:copy",
             "Copy everything that one store has to another, which takes over from it",
         ),
-        Entry("bench", "dibs.cli.bench:bench", "Measure a store: how fast jobs are enqueued, claimed and completed"),
+        Entry(
+            "bench",
+            "dibs.cli.bench:bench",
+            "Measure a store: how fast jobs are enqueued, claimed and completed from here, one at a time and in batches",
+        ),
         Entry(
             "verify",
             "dibs.cli.verify:verify",
