@@ -61,7 +61,7 @@ GROUPS: dict[str, tuple[Entry, ...]] = {
         Entry(
             "bench",
             "dibs.cli.bench:bench",
-            "Measure a store: how fast jobs are enqueued, claimed and completed from here, one at a time and in batches",
+            "Measure a store",
         ),
         Entry(
             "verify",
