@@ -69,6 +69,14 @@ def begun(queue: dibs.SyncApp, id: str) -> None:
         time.sleep(0.02)
 
 
+def kept(queue: dibs.SyncApp, id: str) -> None:
+    """Wait until a claim was extended: by then its worker has been told of it, and is at work."""
+    end = time.monotonic() + PATIENCE
+    while (job := queue.get(id)) is None or job.updated_us <= (job.claimed_us or job.updated_us):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def answered(serving: Serving) -> None:
     """Wait until a claim was answered."""
     end = time.monotonic() + PATIENCE
@@ -117,8 +125,8 @@ def test_the_claim_is_kept_and_a_lost_one_is_left(tmp_path: Path, name: str) -> 
 def test_a_stop_gives_the_job_back(tmp_path: Path, name: str) -> None:
     with Serving(tmp_path) as serving, dibs.App(serving.store).sync as queue:
         job = queue.enqueue("shout", {"text": "x", "seconds": 600})
-        with working(name, serving) as worker:
-            begun(queue, job.id)
+        with working(name, serving, lease=6) as worker:
+            kept(queue, job.id)
             said = stop(worker)
         assert f"{job.id}: release, 200" in said
         after = queue.get(job.id)

@@ -13,7 +13,8 @@ from dibs.broker.local import LocalBroker
 from dibs.broker.protocol import Ask
 from dibs.clock import Clock
 from dibs.domain.settings import Config
-from dibs.stores.postgres import PostgresStore
+from dibs.stores.postgres import PostgresStore, address
+from dibs.stores.postgres.wake import Listener
 from dibs.testing.conformance.builders import enqueue, new_job, one
 
 PRODUCER = "import dibs, sys; dibs.App(sys.argv[1]).sync.enqueue('t', id='from-elsewhere'); print('sent')"
@@ -49,6 +50,23 @@ async def test_a_wake_up_takes_milliseconds(url: str) -> None:
     assert sorted(took)[2] < 0.2
     await here.close()
     await there.close()
+
+
+async def test_a_listener_that_is_cut_as_it_begins_to_listen_begins_anew(url: str, own: asyncpg.Connection) -> None:
+    """Race: a call notices that the network was lost while the listener connects. What is left behind is closed."""
+    listener = Listener(address.read(url), "dibs_test_wake", lambda _: None)
+    for n in range(120):
+        listening = asyncio.ensure_future(listener.listening())
+        await asyncio.sleep(0.0002 * (n % 60))
+        listener.terminate()
+        assert not await listening
+    assert not await listener.listening()  # it has connected just now
+    assert await listener.listening()
+    await listener.close()
+    async with asyncio.timeout(20):
+        left = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%dibs_test_wake%'"
+        while await own.fetchval(left):  # noqa: ASYNC110 - the server rings no bell
+            await asyncio.sleep(0.02)
 
 
 async def test_a_listener_that_was_cut_listens_again(url: str, own: asyncpg.Connection) -> None:

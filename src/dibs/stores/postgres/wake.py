@@ -38,6 +38,7 @@ class Listener:
         self._connection: Link | None = None
         self._busy: asyncio.Lock = asyncio.Lock()
         self._asked = 0.0
+        self._cuts = 0
 
     async def listening(self) -> bool:
         """Say whether hints are heard, after seeing to it."""
@@ -55,13 +56,27 @@ class Listener:
 
     async def _see_to_it(self) -> bool:
         if self._connection is None or self._connection.is_closed():
-            connection = self._connection = await connect(self._address)
-            await connection.add_listener(self._channel, self._hear)
-            self._asked = time.monotonic()
+            await self._begin()
             return False  # what came before it was there is for a look to find
         self._asked = time.monotonic()
         await self._connection.execute("SELECT 1", timeout=_PING_TIMEOUT)
         return True
+
+    async def _begin(self) -> None:
+        """Connect, and listen."""
+        # Race: cut meanwhile, asyncpg would go on with what is not there any more. So it is ours alone until it listens
+        # (test_a_listener_that_is_cut_as_it_begins_to_listen_begins_anew).
+        cuts = self._cuts
+        connection = await connect(self._address)
+        try:
+            await connection.add_listener(self._channel, self._hear)
+        except BaseException:
+            connection.terminate()
+            raise
+        if self._cuts != cuts:
+            connection.terminate()
+            return
+        self._connection, self._asked = connection, time.monotonic()
 
     def _hear(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         self._heard(str(payload))
@@ -73,7 +88,8 @@ class Listener:
         self.terminate()
 
     def terminate(self) -> None:
-        """Cut it, without waiting."""
+        """Cut it, without waiting; one that is about to listen too."""
+        self._cuts += 1
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
