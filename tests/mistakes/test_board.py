@@ -2,6 +2,8 @@
 
 import inspect
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,9 +22,22 @@ SEEDS = {"simulator, memory": 200, "simulator, sqlite": 300}
 USED = sorted({mistake.caught_by for mistake in MISTAKES.values()})
 
 
+SERVERS = ("postgres", "mysql", "redis", "cluster")
+EACH = 2
+"""Mistakes of each server that are planted each time: it is started for each of them. The others are `long`."""
+
+
+def _cases() -> Iterator[Any]:
+    seen = Counter[str]()
+    for name, mistake in MISTAKES.items():
+        seen[mistake.where] += 1
+        rare = mistake.where in SERVERS and seen[mistake.where] > EACH
+        yield pytest.param(name, marks=[pytest.mark.long] if rare else [])
+
+
 @pytest.mark.proof
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("name", list(MISTAKES))
+@pytest.mark.parametrize("name", list(_cases()))
 def test_a_mistake_is_noticed(name: str) -> None:
     mistake = MISTAKES[name]
     catch = look(mistake.caught_by, mistake, Effort(SEEDS.get(mistake.caught_by, 0), BUDGET, narrowly=True))
