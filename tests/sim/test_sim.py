@@ -16,6 +16,7 @@ from dibs.domain.job import Outcome
 from dibs.testing.sim import Fault, Plan, draw, shrink, simulate
 from dibs.testing.sim.loop import SimLoop, Stuck
 
+pytestmark = pytest.mark.timeout(240)  # worlds compute all the time: a busy machine is slower in proportion
 STORES = ["memory", "sqlite"]
 
 KEPT = [
