@@ -5,11 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import dibs
-from dibs.broker.connect import open_store
-from dibs.clock import Clock
-from dibs.testing.history import check, read_audit
 from soak.seen import Seen
-from tests.chaos.histories import load
+from tests.chaos.histories import report_on
 
 
 @dataclass
@@ -50,13 +47,7 @@ async def judge(url: str, folder: Path, seen: Seen) -> Verdict:
 
 
 async def _check_histories(url: str, folder: Path, verdict: Verdict) -> None:
-    store = open_store(url, Clock())
-    await store.open()
-    try:
-        audit, now = await read_audit(store), await store.now()
-    finally:
-        await store.close()
-    report = check(load(folder), audit, final=True, now_us=now)
+    report = await report_on(url, folder)
     verdict.operations, verdict.unanswered = report.operations, report.unknown
     verdict.demand(report.ok, f"the histories: {report}")
     verdict.demand(report.operations > 0, "nothing was recorded")

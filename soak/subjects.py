@@ -15,7 +15,7 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -99,13 +99,18 @@ _SEEN = """SELECT pid, state, wait_event, pg_blocking_pids(pid), clock_timestamp
 _KILL = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'dibs'"
 
 
-class Postgres:
+ServerT = TypeVar("ServerT", postgres.Server, mariadb.Server, redis.Server)
+
+
+class _OnServer(Generic[ServerT]):
+    """On a server of its own, and the disk that it may fill."""
+
     options = "?timeout=2"
     notice = 2.0
-    commits = b"COMMIT;"
 
-    def __init__(self, server: postgres.Server, disk: Disk | None = None) -> None:
-        self._server, self._disk = server, disk
+    def __init__(self, server: ServerT, disk: Disk | None = None) -> None:
+        self._server: ServerT = server
+        self._disk = disk
         self.url = server.url
 
     def stop(self, mode: str) -> None:
@@ -113,6 +118,10 @@ class Postgres:
 
     def start(self) -> None:
         self._server.start()
+
+
+class Postgres(_OnServer[postgres.Server]):
+    commits = b"COMMIT;"
 
     async def prepare(self) -> None:
         connection = await asyncpg.connect(self.url)
@@ -165,20 +174,12 @@ class Postgres:
                     operator.execute(_KILL)
 
 
-class Mariadb:
-    options = "?timeout=2"
-    notice = 2.0
+class Mariadb(_OnServer[mariadb.Server]):
     commits = b";\nCOMMIT"
 
     def __init__(self, server: mariadb.Server, disk: Disk | None = None) -> None:
-        self._server, self._disk = server, disk
+        super().__init__(server, disk)
         self.url = urlunsplit(urlsplit(server.url)._replace(path="/jobs"))
-
-    def stop(self, mode: str) -> None:
-        self._server.stop(mode)
-
-    def start(self) -> None:
-        self._server.start()
 
     async def prepare(self) -> None:
         with self._operator() as cursor:
@@ -266,20 +267,8 @@ def end_ours(client: driver.Redis) -> int:
     return sum(client.client_kill_filter(_id=id) for id in ours)
 
 
-class Redis:
-    options = "?timeout=2"
-    notice = 2.0
+class Redis(_OnServer[redis.Server]):
     commits = b"EVALSHA"  # a script is done whole
-
-    def __init__(self, server: redis.Server, disk: Disk | None = None) -> None:
-        self._server, self._disk = server, disk
-        self.url = server.url
-
-    def stop(self, mode: str) -> None:
-        self._server.stop(mode)
-
-    def start(self) -> None:
-        self._server.start()
 
     async def prepare(self) -> None:
         await asyncio.to_thread(self._server.ask, "FLUSHALL")

@@ -25,15 +25,20 @@ def load(folder: Path) -> History:
     return History.load(*sorted(folder.glob("*.jsonl")))
 
 
-async def assert_clean(url: str, folder: Path, *, final: bool = True) -> Report:
-    """Check every history of a folder against the log of the store, once all is at rest."""
+async def report_on(url: str, folder: Path, *, final: bool = True) -> Report:
+    """Compare every history of a folder with the log of the store, once all is at rest."""
     store = open_store(url, Clock())
     await store.open()
     try:
         audit, now = await read_audit(store), await store.now()
     finally:
         await store.close()
-    report = check(load(folder), audit, final=final, now_us=now)
+    return check(load(folder), audit, final=final, now_us=now)
+
+
+async def assert_clean(url: str, folder: Path, *, final: bool = True) -> Report:
+    """See that they fit."""
+    report = await report_on(url, folder, final=final)
     assert report.ok, str(report)
     assert report.operations
     return report

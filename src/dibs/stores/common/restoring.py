@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dibs.domain.audit import check_job
 from dibs.domain.errors import WrongState
@@ -105,6 +105,21 @@ def columns(items: Iterable[Whole], lanes: Mapping[LaneKey, int]) -> list[tuple[
         for item in items
         for job in (item.job,)
     ]  # fmt: skip
+
+
+class Turn(Protocol):
+    """What is told when it has been committed."""
+
+    returned: list[tuple[int, int]]
+    news: set[tuple[str, str]]
+
+
+def announce(turn: Turn, new: Iterable[Whole], lanes: Mapping[LaneKey, int]) -> None:
+    """Have it told what waits now. It comes behind the place up to which its lane may be known to be empty."""
+    for item in new:
+        if not item.job.status.finished:
+            turn.returned.append((lanes[item.lane], item.job.due_us))
+            turn.news.add((item.job.queue, item.job.task))
 
 
 def sift(items: Sequence[Whole], found: Iterable[Found]) -> tuple[list[Whole], list[Job | None]]:

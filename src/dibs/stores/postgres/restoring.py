@@ -30,11 +30,7 @@ async def restore(turn: Turn, items: Sequence[Whole], lanes: Mapping[LaneKey, in
         new, answers = restoring.sift(items, ((by, rows.shown(row)) for by, *row in found))
         if new:
             await _write(turn, new, lanes)
-    for item in new:
-        if not item.job.status.finished:
-            # What is due already comes behind the place up to which its lane may be known to be empty.
-            turn.returned.append((lanes[item.lane], item.job.due_us))
-            turn.news.add((item.job.queue, item.job.task))
+    restoring.announce(turn, new, lanes)
     return answers
 
 
