@@ -196,6 +196,45 @@ async def test_a_network_that_falls_silent(app: App, proxy: Proxy, monkeypatch: 
     assert (await app.counts()).pending == 1
 
 
+async def test_who_waits_on_a_dead_connection_learns_of_it_by_another_call(
+    app: App, store: App, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that has died says nothing: whoever waits for a job on it would do so until the wait is over."""
+    monkeypatch.setattr(remote, "SECONDS", 0.5)
+    waiting = [asyncio.create_task(app.claim(f"w{n}", queues=["other"], wait=20)) for n in range(3)]
+    await app.counts()
+    while proxy.connections < 4:  # noqa: ASYNC110 - no one is told
+        await asyncio.sleep(0.01)
+    proxy.silence()
+    proxy.pass_on()  # what was connected is dead, and what connects anew is well
+    assert (await app.counts()).unfinished == 0  # is not answered, and sent again
+
+    done, _ = await asyncio.wait(waiting, timeout=5)
+    assert len(done) == 3
+    for task in done:
+        with pytest.raises(StoreUnavailable, match="the connection was cut"):
+            await task
+
+
+async def test_who_waits_on_a_connection_that_lives_is_left_alone(
+    app: App, store: App, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "SECONDS", 0.5)
+    monkeypatch.setattr(remote, "TRIES", 1)
+    await app.counts()
+    proxy.cut_after(b"/api/stats", silently=True)
+    late = asyncio.create_task(app.counts())
+    while not proxy.cuts:  # noqa: ASYNC110 - no one is told
+        await asyncio.sleep(0.01)
+    waiting = asyncio.create_task(app.claim("w", wait=20))  # connects, and so has heard of the server since then
+    with pytest.raises(StoreUnavailable, match="no answer within"):
+        await late
+    job = await store.enqueue("t")
+    claim = await waiting
+    assert claim is not None
+    assert claim.id == job.id
+
+
 async def test_connections_are_kept(app: App, proxy: Proxy) -> None:
     for _ in range(50):
         await app.enqueue("t")

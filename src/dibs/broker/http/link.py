@@ -25,7 +25,7 @@ FAREWELL_SECONDS = 2.0
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([0-9]{3})(?: |\r|\Z)")
 _FINAL = 200
 _NO_BODY = frozenset({204, 304})
-_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+_KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 
 
 class Response(NamedTuple):
@@ -53,6 +53,8 @@ class Link(asyncio.Protocol):
         self._closed = self._last = self._late = False
         self._unread: Response | None = None  # came, but its caller had given up before it woke
         self._used_at = 0.0
+        self.heard_at = 0.0
+        """When the server last gave a sign of life, by the loop's clock."""
 
     @classmethod
     async def connect(cls, address: Address) -> Link:
@@ -128,7 +130,7 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast("asyncio.Transport", transport)  # other loops have kinds of their own
-        self._used_at = self._loop.time()
+        self._used_at = self.heard_at = self._loop.time()
         if (sock := transport.get_extra_info("socket")) is not None:
             with suppress(OSError):  # not every system lets one say how often
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -138,6 +140,7 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what has come."""
+        self.heard_at = self._loop.time()
         self._taken += data
         if self._answer is None:  # of someone who gave up, or no one asked
             self._last = True

@@ -126,7 +126,7 @@ class Line(Resident):
             self._begun = True
             await self.stay()
         data = self._address.request(request.method, request.path, request.body)
-        sent = False
+        sent, began = False, asyncio.get_running_loop().time()
         try:
             async with (self._pool if request.undo is None else self._waiting).connection() as link:
                 sent = True
@@ -139,10 +139,20 @@ class Line(Resident):
         except ssl.SSLCertVerificationError as error:
             raise Lost(f"certificate verify failed: {error.verify_message}", unsent=True, hopeless=True) from error
         except (OSError, TimeoutError) as error:
+            if sent and isinstance(error, TimeoutError):
+                self._doubt(began)
             raise Lost(str(error) or type(error).__name__, unsent=not sent) from error
         finally:
             if self._closed:  # Race: closed while it connected. No one else would know of that connection.
                 self.terminate()
+
+    def _doubt(self, began: float) -> None:
+        """Cut what others wait on, if it has said nothing since a call began that was not answered in time.
+
+        A network that fell silent would keep those who wait for a job until their wait is over, and longer; what is
+        cut in vain is asked for anew.
+        """
+        self._waiting.cut(lambda link: link.heard_at < began)
 
     def _pause(self, tries: int) -> float:
         return 0.1 * 2.0**tries * self._clock.random.uniform(0.5, 1.0)

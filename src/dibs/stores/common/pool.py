@@ -144,6 +144,11 @@ class Pool(Generic[L]):
         for link in free:
             link.terminate()
 
+    def cut(self, dead: Callable[[L], bool]) -> None:
+        """Cut those that are thought to be dead; who waits for an answer on one is told at once."""
+        for link in filter(dead, [*self._free, *self._used]):
+            link.terminate()
+
     def _wake(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
