@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 from itertools import count
 from urllib.parse import urlsplit, urlunsplit
 
+from bench.processor import spent
 from dibs.clock import Clock
 from dibs.stores.mysql import MysqlStore
-from tests.servers import mariadb
+from tests.servers import mariadb, processes
 from tests.servers.databases import connect_mysql
 
 
@@ -39,6 +40,10 @@ class Mariadb:
             finally:
                 cursor.execute(f"DROP DATABASE {name}")
                 connection.close()
+
+    def spent(self) -> float:
+        """Its processor time so far, in seconds."""
+        return spent(processes.number(self._server.folder))
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
+from bench.processor import spent
 from bench.run import Run
 from dibs.clock import Clock
 from dibs.stores.postgres import PostgresStore
@@ -52,6 +53,10 @@ class Postgres:
             yield url
         finally:
             await self._execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    def spent(self) -> float:
+        """Its processor time so far, in seconds."""
+        return spent(int((self._server.folder / "data" / "postmaster.pid").read_text().split()[0]))
 
     async def _execute(self, *statements: str) -> None:
         connection = await asyncpg.connect(self._server.url)

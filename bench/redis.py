@@ -13,8 +13,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from redis import Redis as Client
 
+from bench.processor import spent
 from bench.run import Run
-from tests.servers import redis
+from tests.servers import processes, redis
 
 SETTINGS = {"slowlog-log-slower-than": "-1", "slowlog-max-len": "100000"}
 """It notes no command, unless it is told to."""
@@ -46,6 +47,10 @@ class Redis:
     def _empty(self, url: str) -> None:
         with Client.from_url(url) as client:
             client.flushdb()
+
+    def spent(self) -> float:
+        """Its processor time so far, in seconds."""
+        return spent(processes.number(self._server.folder))
 
     def memory(self) -> int:
         """How many bytes it has taken for what it holds."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from bench.cases.batch import batch
 from bench.cases.claimers import claimers
+from bench.cases.costs import costs
 from bench.cases.end_to_end import end_to_end
 from bench.cases.enqueue import enqueue
 from bench.cases.flat import flat
@@ -65,4 +66,5 @@ CASES = (
     Case("redis-flat", "what a claim costs on Redis with a long backlog, and a job's memory", redis_flat.flat),
     Case("redis-scripts", "how long a script holds Redis up", redis_scripts.scripts),
     Case("redis-cluster", "a queue on three masters, in one part and in several", redis_cluster.clustered),
+    Case("costs", "what an operation costs a server, in its processor's time: the figures of scaling", costs),
 )
