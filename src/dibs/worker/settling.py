@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.broker.protocol import Ending
 from dibs.domain.checks import seconds
-from dibs.domain.errors import Invalid, TooLarge
+from dibs.domain.errors import Invalid, SchemaOutdated, TooLarge
 from dibs.domain.failure import describe
 from dibs.domain.job import Error, Outcome
 from dibs.domain.retry import micros
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dibs")
 
+_OUTDATED_TRIES = 3  # of a store that has no place for what this dibs wants to write: only an upgrade changes that
 _APPLIED, _REPEATED = Outcome.APPLIED, Outcome.REPEATED
 
 
@@ -157,6 +158,10 @@ class Settling:
                 return
             except Exception as error:  # noqa: BLE001 - whatever it was, the work was done and must be told
                 failures += 1
+                if isinstance(error, SchemaOutdated) and failures >= _OUTDATED_TRIES:
+                    # No one is to wait for that: another dibs takes these jobs over once their leases have run out.
+                    logger.error("%d jobs cannot be settled, and will be run again: %s", len(batch), error)  # noqa: TRY400
+                    return
                 logger.warning("%d jobs could not be settled, trying again: %s", len(batch), error)
                 for claim, _ in batch:
                     claim.keep()

@@ -22,13 +22,13 @@ def bare() -> str:
 async def test_a_migration_that_was_cut_anywhere_is_taken_again(bare: str) -> None:
     connection = connect_mysql(bare)
     [step] = migrate.steps()
-    for cut in range(len(step.statements) + 1):
+    for cut in range(len(migrate.statements(step)) + 1):
         with connection.cursor() as cursor:
             cursor.execute("DROP VIEW IF EXISTS dibs_whole")
             cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = database()")
             for (table,) in cursor.fetchall():
                 cursor.execute(f"DROP TABLE {table}")
-            for sql in step.statements[:cut]:
+            for sql in migrate.statements(step)[:cut]:
                 cursor.execute(sql)
         store = MysqlStore(bare, Clock())
         assert await store.migrate() == STEPS
