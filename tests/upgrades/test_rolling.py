@@ -10,6 +10,8 @@ from tests.chaos.crew import PATIENCE, ROOT
 from tests.upgrades.scene import Scene, scene
 from tests.upgrades.versions import THIS, breaking_one, environment, next_one, of_commit, run
 
+pytestmark = pytest.mark.timeout(180)  # a dozen processes, on however busy a machine
+
 BEFORE = "68203f4"
 """The last version that refused whatever was newer than itself."""
 
