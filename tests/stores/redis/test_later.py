@@ -10,7 +10,7 @@ from dibs.testing.conformance.builders import claim_one, completed, enqueue, enq
 
 
 def dump(own: redis.Redis) -> dict[bytes, bytes | None]:
-    return {key: own.dump(key) for key in own.scan_iter()}  # type: ignore[misc]
+    return {key: own.dump(key) for key in own.scan_iter()}
 
 
 async def test_a_later_layout_is_left_alone(real: RedisStore, own: redis.Redis, url: str) -> None:

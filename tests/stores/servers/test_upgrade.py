@@ -71,7 +71,9 @@ async def test_tables_are_altered_under_a_running_store(kind: Kind, real: Server
         altered.set()
 
     async with asyncio.timeout(40):
-        *numbers, _ = await asyncio.gather(*(work(name) for name in "abcd"), alter())
+        altering = asyncio.create_task(alter())
+        numbers = await asyncio.gather(*(work(name) for name in "abcd"))
+        await altering
     assert all(numbers)
     assert (await real.counts()).completed == sum(numbers)
 
