@@ -1,5 +1,6 @@
 """Two versions of dibs at work on one store while it is migrated: whatever was acknowledged ends, and once."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.crew import PATIENCE, ROOT
+from tests.upgrades.bare import ask
 from tests.upgrades.scene import Scene, scene
 from tests.upgrades.versions import THIS, breaking_one, environment, next_one, of_commit, run
 
@@ -48,10 +50,13 @@ def roll(at: Scene, old: Path, new: Path, steps: list[str]) -> None:
 
 
 def test_the_next_version_adds_to_the_schema(url: str, tmp_path: Path) -> None:
+    """The next one writes what it has added, and this one, which knows nothing of it, works on the same rows."""
     new = next_one(tmp_path)
     with scene(url, tmp_path) as at:
         roll(at, THIS, new, ["0002_later.sql"])
         at.judge(THIS)
+    written = dict(asyncio.run(ask(url, "SELECT coalesce(later, 1), count(*) FROM dibs_job GROUP BY 1")))
+    assert written.keys() == {1, 2}
 
 
 @pytest.mark.long

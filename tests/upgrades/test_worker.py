@@ -2,31 +2,15 @@
 
 import asyncio
 
-import apsw
-import asyncpg
 import pytest
 
 import dibs
-from tests.servers.databases import connect_mysql
+from tests.upgrades.bare import ask
 
+# As a step of a later dibs does it.
 ELSEWHERE = "ALTER TABLE dibs_job RENAME TO dibs_job_of_another"
 BACK = "ALTER TABLE dibs_job_of_another RENAME TO dibs_job"
 LEASE = 1.0
-
-
-async def execute(url: str, sql: str) -> None:
-    """Do what a step of a later dibs would do."""
-    if url.startswith("sqlite:"):
-        with apsw.Connection(url.removeprefix("sqlite:///")) as connection:
-            connection.set_busy_timeout(10_000)
-            connection.execute(sql)
-    elif url.startswith("postgresql:"):
-        own = await asyncpg.connect(url)
-        await own.execute(sql)
-        await own.close()
-    else:
-        with connect_mysql(url) as connection, connection.cursor() as cursor:
-            cursor.execute(sql)
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["a handler ends", "a handler runs on"])
@@ -48,7 +32,7 @@ async def test_the_table_of_jobs_is_gone(url: str, ends: bool, caplog: pytest.Lo
         worker = dibs.Worker(app, concurrency=1 if ends else 2, prefetch=0, lease=LEASE)
         working = asyncio.create_task(worker.run())
         await asyncio.wait_for(begun.wait(), 20)
-        await execute(url, ELSEWHERE)
+        await ask(url, ELSEWHERE)
         if ends:
             go.set()
         with pytest.raises(dibs.SchemaOutdated) as caught:
@@ -56,7 +40,7 @@ async def test_the_table_of_jobs_is_gone(url: str, ends: bool, caplog: pytest.Lo
         assert "upgrade dibs here too" in caught.value.hint
         assert "jobs cannot be settled, and will be run again" in caplog.text
 
-        await execute(url, BACK)
+        await ask(url, BACK)
         go.set()
         again = asyncio.create_task(dibs.Worker(app).run())
         done = await app.wait(job.id, 20)
@@ -70,8 +54,8 @@ async def test_an_enqueue_is_told_and_not_acknowledged(url: str) -> None:
     async with dibs.App(url) as app:
         await app.migrate()
         await app.enqueue("before")
-        await execute(url, ELSEWHERE)
+        await ask(url, ELSEWHERE)
         with pytest.raises(dibs.SchemaOutdated):
             await app.enqueue("lost")
-        await execute(url, BACK)
+        await ask(url, BACK)
         assert (await app.counts()).pending == 1

@@ -13,7 +13,6 @@ from tests.chaos.crew import ROOT
 
 THIS = ROOT / "src"
 STORES = ("sqlite", "postgres", "mysql")
-FOR_EACH = {"sqlite": "sqlite", "postgresql": "postgres", "mariadb": "mysql"}
 
 ADDS = """\
 -- 0002_later.sql · breaking: no · locks: each table for a moment
@@ -30,10 +29,13 @@ ALTER TABLE dibs_job RENAME TO dibs_job_anew;
 
 
 def next_one(folder: Path) -> Path:
-    """Make the version after this one, which has added to the schema."""
+    """Make the version after this one, which has added to the schema, and notes what it has written to."""
     source = _copy(folder / "next" / "src")
     for store in STORES:
-        (_store(source, store) / "migrations" / "0002_later.sql").write_text(ADDS)
+        place = _store(source, store)
+        (place / "migrations" / "0002_later.sql").write_text(ADDS)
+        for file in place.glob("sql/*.sql"):
+            file.write_text(re.sub(r"(UPDATE dibs_job\b[^=]*? SET)\s", r"\1 later = 2, ", file.read_text()))
     return source
 
 
