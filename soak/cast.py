@@ -12,12 +12,16 @@ PATIENCE = 30.0
 
 
 class Member:
-    """One process, which is the same one after it was started again: it keeps its name and its files."""
+    """One process, which is the same one after it was started again: it keeps its name and its files.
 
-    def __init__(self, role: str, name: str, folder: Path, url: str, *more: object) -> None:
+    ``source`` is the folder that it has dibs from; none: as this process.
+    """
+
+    def __init__(self, role: str, name: str, folder: Path, url: str, *more: object, source: Path | None = None) -> None:
         self.name = name
         self._command = [sys.executable, "-m", f"soak.{role}", url, str(folder), name, *map(str, more)]
         self._log = folder / f"{name}.log"
+        self._environment = None if source is None else {**os.environ, "PYTHONPATH": str(source)}
         self._process: subprocess.Popen[bytes] | None = None
         self.absent = True
         """It is not meant to be at work: it was killed, or was told to end."""
@@ -25,7 +29,7 @@ class Member:
     def start(self, *more: object) -> None:
         with self._log.open("a") as said:
             command = [*self._command, *map(str, more)]
-            self._process = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said)
+            self._process = subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=said, stderr=said)
         self.absent = False
 
     def kill(self) -> None:

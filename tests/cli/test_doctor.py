@@ -142,7 +142,10 @@ def test_a_library_that_is_too_old(file: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_schema_of_another_time(file: Path) -> None:
     with apsw.Connection(str(file)) as connection:
-        connection.execute("UPDATE dibs_migration SET version = 9999")
+        connection.execute("UPDATE dibs_migration SET version = 9999, name = '9999_later.sql'")
+    assert levels(findings(file)) == {"schema": Level.WARNING}
+    with apsw.Connection(str(file)) as connection:
+        connection.execute("UPDATE dibs_migration SET name = '9999_later.breaking.sql'")
     assert levels(findings(file)) == {"schema": Level.FAILURE}
     with apsw.Connection(str(file)) as connection:
         connection.execute("DELETE FROM dibs_migration")

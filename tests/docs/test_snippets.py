@@ -86,6 +86,13 @@ def test_the_move_of_the_page_is_made(tmp_path: Path) -> None:
     assert sum(_type(at["session"], tmp_path, environment) for at in CONSOLE.finditer(page)) == 8
 
 
+def test_the_upgrade_of_the_page_is_made(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "upgrade.md").read_text()
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment |= {"DB": bare_mysql("docs_upgrade")}
+    assert sum(_type(at["session"], tmp_path, environment) for at in CONSOLE.finditer(page)) == 3
+
+
 def _type(session: str, folder: Path, environment: dict[str, str]) -> int:
     """Type what a session of a page says, and see what it shows; say how many commands there were."""
     typed = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dibs.broker.protocol import Ending
 from dibs.domain.checks import seconds
-from dibs.domain.errors import Invalid, TooLarge
+from dibs.domain.errors import Invalid, SchemaOutdated, TooLarge
 from dibs.domain.failure import describe
 from dibs.domain.job import Error, Outcome
 from dibs.domain.retry import micros
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dibs")
 
+_OUTDATED_TRIES = 3  # where the store has no place for what this dibs would write: only an upgrade changes that
 _APPLIED, _REPEATED = Outcome.APPLIED, Outcome.REPEATED
 
 
@@ -116,6 +117,7 @@ class Settling:
         self._on_sent = on_sent
         self._waiting: list[Settlement] = []
         self._running: asyncio.Task[None] | None = None
+        self.outdated = False  # whether the worker ends because the store was changed beyond what this dibs knows
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -157,6 +159,10 @@ class Settling:
                 return
             except Exception as error:  # noqa: BLE001 - whatever it was, the work was done and must be told
                 failures += 1
+                if failures >= _OUTDATED_TRIES and (self.outdated or isinstance(error, SchemaOutdated)):
+                    # No one is to wait for that: another dibs takes these jobs over once their leases have run out.
+                    logger.error("%d jobs cannot be settled, and will be run again: %s", len(batch), error)  # noqa: TRY400
+                    return
                 logger.warning("%d jobs could not be settled, trying again: %s", len(batch), error)
                 for claim, _ in batch:
                     claim.keep()

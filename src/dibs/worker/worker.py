@@ -176,7 +176,8 @@ class Worker:
             if self.spent:
                 await self._use_up()
             await self._finish()
-        except BaseException:
+        except BaseException as error:
+            self._settling.outdated = isinstance(error, SchemaOutdated)
             await self._abandon()
             raise
         finally:

@@ -144,7 +144,9 @@ async def test_a_server_that_is_too_old(own: Operator, monkeypatch: pytest.Monke
 
 
 async def test_no_schema_and_one_of_another_time(own: Operator) -> None:
-    own.run("UPDATE dibs_migration SET version = 9999")
+    own.run("UPDATE dibs_migration SET version = 9999, name = '9999_later.sql'")
+    assert levels(await examine(own.url)) == {"schema": Level.WARNING}
+    own.run("UPDATE dibs_migration SET name = '9999_later.breaking.sql'")
     assert levels(await examine(own.url)) == {"schema": Level.FAILURE}
     own.run("DROP DATABASE jobs")
     own.run("CREATE DATABASE jobs")

@@ -8,6 +8,7 @@ import pytest
 from dibs.clock import Clock
 from dibs.domain.errors import InvalidRequest
 from dibs.stores.mysql import MysqlStore, address, migrate
+from dibs.stores.mysql.turn import Turn
 from dibs.testing.conformance.builders import enqueue, new_job
 from tests.servers.databases import bare_mysql, connect_mysql
 
@@ -22,19 +23,40 @@ def bare() -> str:
 async def test_a_migration_that_was_cut_anywhere_is_taken_again(bare: str) -> None:
     connection = connect_mysql(bare)
     [step] = migrate.steps()
-    for cut in range(len(step.statements) + 1):
+    for cut in range(len(migrate.statements(step)) + 1):
         with connection.cursor() as cursor:
             cursor.execute("DROP VIEW IF EXISTS dibs_whole")
             cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = database()")
             for (table,) in cursor.fetchall():
                 cursor.execute(f"DROP TABLE {table}")
-            for sql in step.statements[:cut]:
+            for sql in migrate.statements(step)[:cut]:
                 cursor.execute(sql)
         store = MysqlStore(bare, Clock())
         assert await store.migrate() == STEPS
         await enqueue(store, new_job("a"))
         await store.close()
     connection.close()
+
+
+async def test_a_snapshot_that_is_older_than_a_migration_is_taken_anew(bare: str) -> None:
+    """A table that was altered since a transaction began to read cannot be read in it: error 1412."""
+    store = MysqlStore(bare, Clock())
+    await store.migrate()
+    connection = connect_mysql(bare)
+    seen: list[int] = []
+
+    async def look(turn: Turn) -> None:
+        async with turn.snapshot():
+            await turn.fetch("SELECT count(*) FROM dibs_job")
+            if not seen:
+                connection.cursor().execute("ALTER TABLE dibs_event FORCE")
+            seen.append(0)
+            seen[-1] = 1 + (await turn.fetch("SELECT count(*) FROM dibs_event"))[0][0]
+
+    await store._again(look)
+    assert seen == [0, 1]
+    connection.close()
+    await store.close()
 
 
 def test_a_url_is_read() -> None:

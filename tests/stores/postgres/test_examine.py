@@ -68,7 +68,9 @@ def test_versions() -> None:
 
 
 async def test_no_schema_and_one_of_another_time(server: postgres.Server, own: asyncpg.Connection) -> None:
-    await own.execute("UPDATE dibs_migration SET version = 9999 WHERE version = 1")
+    await own.execute("UPDATE dibs_migration SET version = 9999, name = '9999_later.sql' WHERE version = 1")
+    assert levels(await examine(server.url)) == {"schema": Level.WARNING}
+    await own.execute("UPDATE dibs_migration SET name = '9999_later.breaking.sql'")
     assert levels(await examine(server.url)) == {"schema": Level.FAILURE}
     await own.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     found = await examine(server.url)

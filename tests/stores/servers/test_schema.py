@@ -1,6 +1,7 @@
 """The schema: made by ``migrate`` alone, once, by whoever comes first."""
 
 import asyncio
+import logging
 import subprocess
 import sys
 
@@ -36,16 +37,38 @@ async def test_first_use_of_a_schema_that_is_not_there(kind: Kind, bare: str) ->
 async def test_a_schema_newer_than_this_dibs_is_refused(kind: Kind, bare: str) -> None:
     store = kind.store(bare, Clock())
     await store.migrate()
-    own = await kind.connected(bare)
-    await own.begin()
-    await own.run("INSERT INTO dibs_migration (version, name) VALUES (9999, 'later')")
-    await own.commit()
-    await own.close()
+    await note_steps(kind, bare, "(9998, '9998_late.breaking.sql'), (9999, '9999_later.sql')")
 
     with pytest.raises(SchemaOutdated, match="9999") as caught:
         await store.open()
     assert "upgrade dibs" in caught.value.hint
+    with pytest.raises(SchemaOutdated):
+        await store.migrate()
     await store.close()
+
+
+async def test_a_newer_schema_that_was_only_added_to_is_used(
+    kind: Kind, bare: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = kind.store(bare, Clock())
+    await store.migrate()
+    await note_steps(kind, bare, "(9999, '9999_later.sql')")
+    caplog.set_level(logging.INFO, "dibs")
+
+    await enqueue(store, new_job("a"))
+    assert (await claim_one(store)).id == "a"
+    assert await store.migrate() == await store.migrate(dry_run=True) == []
+    assert "has schema 9999, this version of dibs knows" in caplog.text
+    await store.close()
+
+
+async def note_steps(kind: Kind, url: str, steps: str) -> None:
+    """Have a database say that a later dibs has migrated it."""
+    own = await kind.connected(url)
+    await own.begin()
+    await own.run(f"INSERT INTO dibs_migration (version, name) VALUES {steps}")
+    await own.commit()
+    await own.close()
 
 
 async def test_many_migrate_at_once(kind: Kind, bare: str) -> None:

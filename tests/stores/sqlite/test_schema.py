@@ -1,5 +1,6 @@
 """The file: how it comes to its schema, and what is refused."""
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 
 from dibs.clock import FakeClock
 from dibs.domain.errors import InvalidRequest, SchemaOutdated
+from dibs.domain.job import Outcome
 from dibs.stores.sqlite import SqliteStore, connection, from_url, migrate
-from dibs.testing.conformance.builders import enqueue, new_job
+from dibs.testing.conformance.builders import claim_one, enqueue, failed, new_job, settle
 
 ROOT = Path(__file__).parents[3]
 STEPS = [step.name for step in migrate.steps()]
@@ -40,7 +42,9 @@ async def test_migrate_lists_what_it_would_do_and_does_it_when_opened(path: Path
 async def test_a_file_of_a_newer_dibs_is_refused(store: SqliteStore, path: Path, clock: FakeClock) -> None:
     await store.close()
     foreign = apsw.Connection(str(path))
-    foreign.execute("INSERT INTO dibs_migration VALUES (9999, '9999_later.sql', 0)")
+    foreign.execute(
+        "INSERT INTO dibs_migration VALUES (9998, '9998_late.breaking.sql', 0), (9999, '9999_later.sql', 0)"
+    )
     foreign.close()
     newer = SqliteStore(path, clock)
 
@@ -49,6 +53,25 @@ async def test_a_file_of_a_newer_dibs_is_refused(store: SqliteStore, path: Path,
     assert "upgrade" in raised.value.hint
     with pytest.raises(SchemaOutdated):
         await newer.migrate(dry_run=True)
+    await newer.close()
+
+
+async def test_a_file_that_a_newer_dibs_has_only_added_to(
+    store: SqliteStore, path: Path, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await store.close()
+    foreign = apsw.Connection(str(path))
+    foreign.execute("INSERT INTO dibs_migration VALUES (9999, '9999_later.sql', 0)")
+    foreign.execute("ALTER TABLE dibs_job ADD COLUMN later TEXT; ALTER TABLE dibs_event ADD COLUMN later TEXT")
+    foreign.close()
+    caplog.set_level(logging.INFO, "dibs")
+    newer = SqliteStore(path, clock)
+
+    await enqueue(newer, new_job("a"))
+    job = await claim_one(newer)
+    assert await settle(newer, failed(job)) == [Outcome.APPLIED]
+    assert await newer.migrate() == await newer.migrate(dry_run=True) == []
+    assert "has schema 9999, this version of dibs knows" in caplog.text
     await newer.close()
 
 

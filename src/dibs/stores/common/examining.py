@@ -82,6 +82,13 @@ def snapshots(found: Iterable[tuple[str, float, bool]], fix: str) -> list[Findin
     return bad or [ok("snapshots", "no transaction has been open for long")]
 
 
+def schema(ahead: str, where: str = "") -> Finding:
+    """Say that a schema can be used, and whether it is further than this dibs."""
+    if ahead:
+        return warning("schema", f"{ahead}; nothing in it is in the way", "Upgrade dibs here too, when you can.")
+    return ok("schema", f"up to date{where}")
+
+
 def denied(me: str, missing: Mapping[str, Sequence[str]], grant: Callable[[str, Sequence[str]], str]) -> list[Finding]:
     """Say what the user may not do to which table, and how that is granted."""
     return [

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from asyncmy import errors as driver
 
-from dibs.domain.errors import DibsError, SchemaOutdated, StoreUnavailable
+from dibs.domain.errors import DibsError, StoreUnavailable
+from dibs.stores.common.steps import not_ours
 
 FAILURES = (driver.MySQLError, OSError, TimeoutError, EOFError)
 """All that the driver or a network may raise."""
 
 DEADLOCK, LOCK_WAIT, CHANGED, TAKEN, NOWAIT = 1213, 1205, 1020, 1062, 3572
+ALTERED = 1412
+"""A migration has altered a table that the transaction comes to only now, as its snapshot is older."""
 GONE = 2006
 """The connection was found closed before anything was sent."""
 FORBIDDEN = frozenset({1142, 1143, 1356, 1370})
@@ -76,7 +79,7 @@ def translate(error: BaseException, name: str) -> DibsError:
     number = code(error)
     said = error.args[1] if len(error.args) > 1 else error
     if number in _UNKNOWN_TABLE:
-        return SchemaOutdated(f"{name} has not the tables that this version of dibs needs: {said}")
+        return not_ours(name, said)
     if number in _HINTS:
         what, hint = _HINTS[number]
         return StoreUnavailable(f"{name}: {what}: {said}", hint=hint)

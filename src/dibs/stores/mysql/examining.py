@@ -211,11 +211,11 @@ class _Examination:
                     missing.setdefault(table, []).append(privilege)
         if "dibs_migration" not in missing:  # else no one can say which version it is
             try:
-                await migrate.check(self._turn, self._address.name)
+                ahead = await migrate.check(self._turn, self._address.name)
             except SchemaOutdated as error:
                 self._found.append(failure("schema", error.message, error.hint))
                 return False
-            self._found.append(ok("schema", f"up to date, in the database {database!r}"))
+            self._found.append(common.schema(ahead, f", in the database {database!r}"))
 
         def grant(table: str, privileges: Sequence[str]) -> str:
             return f"GRANT {', '.join(privileges)} ON `{database}`.{table} TO {_quoted(me)};"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from dibs.stores.mysql.address import Address
+
+logger = logging.getLogger("dibs")
 
 
 class Site(Resident):
@@ -38,7 +41,9 @@ class Site(Resident):
             if self._begun:
                 return
             async with self.turn(checked=False) as turn:
-                await migrate.check(turn, self.address.name)
+                ahead = await migrate.check(turn, self.address.name)
+            if ahead:
+                logger.info("%s: nothing in it is in the way", ahead)
             await self.stay()
             self._begun = True
 

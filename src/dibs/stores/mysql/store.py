@@ -37,7 +37,18 @@ from dibs.stores.mysql import (
     writing,
 )
 from dibs.stores.mysql.counting import Counter
-from dibs.stores.mysql.errors import CHANGED, DEADLOCK, FAILURES, GONE, LOCK_WAIT, NOWAIT, TAKEN, code, translate
+from dibs.stores.mysql.errors import (
+    ALTERED,
+    CHANGED,
+    DEADLOCK,
+    FAILURES,
+    GONE,
+    LOCK_WAIT,
+    NOWAIT,
+    TAKEN,
+    code,
+    translate,
+)
 from dibs.stores.mysql.link import Link
 from dibs.stores.mysql.site import Site
 from dibs.stores.mysql.turn import Turn
@@ -64,7 +75,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_TRIES = {DEADLOCK: 20, CHANGED: 20, TAKEN: 20, GONE: 3, LOCK_WAIT: 3, NOWAIT: 3}
+_TRIES = {DEADLOCK: 20, CHANGED: 20, TAKEN: 20, ALTERED: 20, GONE: 3, LOCK_WAIT: 3, NOWAIT: 3}
 """How often something is tried that others were faster with. Nothing of it was written."""
 _JITTER = 0.002  # seconds, times the number of the try
 _PATIENCE = 30  # seconds that an enqueue waits for another's open transaction that may be about to use its name
@@ -348,7 +359,7 @@ class MysqlStore:
             async with pool.connection() as link:
                 turn = Turn(link, None)
                 if dry_run:
-                    return [step.name for step in await migrate.missing(turn, self._address.name)]
+                    return [step.name for step in (await migrate.look(turn, self._address.name)).missing]
                 return await migrate.migrate(turn, self._address.name)
         except FAILURES as error:
             raise translate(error, self._address.name) from error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncpg
 
-from dibs.domain.errors import DibsError, SchemaOutdated, StoreUnavailable
+from dibs.domain.errors import DibsError, StoreUnavailable
+from dibs.stores.common.steps import not_ours
 
 FAILURES = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError, EOFError)
 """All that a driver or a network may raise."""
@@ -16,6 +17,7 @@ AGAIN = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
     asyncpg.UniqueViolationError,
+    asyncpg.InvalidCachedStatementError,  # a migration has changed the type of what it gives; it is planned anew
     asyncpg.InternalClientError,  # the server had said goodbye, and asyncpg sent nothing
 )
 """Nothing was written: someone else was faster, and asking once more finds what they left; or nothing was sent."""
@@ -57,7 +59,7 @@ _OUTDATED = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError)
 def translate(error: BaseException, name: str) -> DibsError:
     """Say what happened, and what to do about it."""
     if isinstance(error, _OUTDATED):
-        return SchemaOutdated(f"{name} has not the tables that this version of dibs needs: {error}")
+        return not_ours(name, error)
     for kind, what, hint in _HINTS:
         if isinstance(error, kind):
             return StoreUnavailable(f"{name}: {what}: {error}", hint=hint)

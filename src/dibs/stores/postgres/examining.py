@@ -124,11 +124,11 @@ class _Examination:
 
     async def _schema(self) -> bool:
         try:
-            schema = await migrate.check(self._connection, self._address.name)
+            schema, ahead = await migrate.check(self._connection, self._address.name)
         except SchemaOutdated as error:
             self._found.append(failure("schema", error.message, error.hint))
             return False
-        self._found.append(ok("schema", f"up to date, in the schema {schema!r}"))
+        self._found.append(common.schema(ahead, f", in the schema {schema!r}"))
         return True
 
     async def _privileges(self, me: str) -> bool:

@@ -2,69 +2,90 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+import asyncio
+import logging
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
+import asyncpg
+
 from dibs.domain.errors import SchemaOutdated
+from dibs.stores.common import steps as common
+from dibs.stores.common.steps import Standing, Step, read_steps, standing
 from dibs.stores.postgres.statements import statement
 
 if TYPE_CHECKING:
     from dibs.stores.postgres.link import Connection
 
+logger = logging.getLogger("dibs")
+
 _KNOWN = statement("migration_known")
-_LAST = statement("migration_last")
+_LIST = statement("migration_list")
 _LOCK = statement("migration_lock")
+_PATIENCE = statement("migration_patience")
 _CREATE = statement("migration_create")
 _RECORD = statement("migration_record")
 _LONGEST = 24 * 3600.0  # seconds: a step over a large table takes what it takes
+_IN_THE_WAY = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
 
-class Step(NamedTuple):
-    """One migration."""
+class Checked(NamedTuple):
+    """A schema that can be used."""
 
-    version: int
-    name: str
-    text: str
+    schema: str
+    ahead: str
+    """What to say if it has seen more steps than we know."""
 
 
 def steps() -> list[Step]:
     """Read the migrations that this version of dibs knows, in order."""
-    folder = files(__package__).joinpath("migrations")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [Step(int(name[:4]), name, folder.joinpath(name).read_text("utf-8")) for name in names]
+    return read_steps(__package__)
 
 
-async def missing(connection: Connection, name: str) -> tuple[list[Step], str]:
-    """List the steps that this schema has not seen, and its name; refuse one that has seen more than we know."""
+async def look(connection: Connection, name: str) -> tuple[Standing, str]:
+    """See how far this schema has come, and what it is called; refuse one that was changed beyond what we know."""
     [(known, schema)] = await connection.fetch(_KNOWN)
     if schema is None:
         raise SchemaOutdated(
             f"{name}: the search path names no schema that there is",
             hint="Create the schema, or set search_path to one that there is.",
         )
-    last = (await connection.fetch(_LAST))[0][0] if known else 0
-    ours = steps()
-    if last > ours[-1].version:
-        raise SchemaOutdated(
-            f"{name} has schema {last}, this version of dibs knows {ours[-1].version}",
-            hint="A newer dibs has migrated this database: upgrade dibs here too.",
-        )
-    return [step for step in ours if step.version > last], schema
+    taken = [(version, step) for version, step in await connection.fetch(_LIST)] if known else []
+    return standing(taken, steps(), name), schema
 
 
-async def check(connection: Connection, name: str) -> str:
-    """Refuse a schema that is not up to date; return its name."""
-    todo, schema = await missing(connection, name)
+async def check(connection: Connection, name: str) -> Checked:
+    """Refuse a schema that is not up to date."""
+    (todo, ahead), schema = await look(connection, name)
     if todo:
         raise SchemaOutdated(f"{name} needs {len(todo)} migration(s), from {todo[0].name} on")
-    return schema
+    return Checked(schema, ahead)
 
 
 async def migrate(connection: Connection, name: str) -> list[str]:
-    """Take the missing steps. Race: two processes at once; the second waits, and finds nothing left to do."""
+    """Take the missing steps, as soon as no one is in the way.
+
+    Race: someone's transaction is open, and a step waits for a table that it has used. All who come after would wait
+    behind the step, for as long as that takes. So it gives up its place again and again
+    (test_a_migration_that_waits_holds_no_one_up).
+    """
+    end = time.monotonic() + common.PATIENCE_SECONDS
+    while True:
+        try:
+            return await _migrate(connection, name)
+        except _IN_THE_WAY as error:
+            if time.monotonic() >= end:
+                raise
+            logger.warning("%s: the migration waits for another's open transaction: %s", name, error)
+        await asyncio.sleep(common.PAUSE_SECONDS)
+
+
+async def _migrate(connection: Connection, name: str) -> list[str]:
+    """Take all or none. Race: two processes at once; the second waits, and finds nothing left to do."""
     async with connection.transaction():
         await connection.execute(_LOCK, timeout=_LONGEST)
-        todo, _ = await missing(connection, name)
+        await connection.fetch(_PATIENCE, f"{common.LOCK_SECONDS}s")
+        (todo, _), _ = await look(connection, name)
         if todo:
             await connection.execute(_CREATE)
         for step in todo:

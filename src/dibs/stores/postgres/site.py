@@ -68,7 +68,9 @@ class Site(Resident):
             if self.channel:
                 return
             async with self.turn(checked=False) as turn:
-                schema = await migrate.check(turn.connection, self.address.name)
+                schema, ahead = await migrate.check(turn.connection, self.address.name)
+            if ahead:
+                logger.info("%s: nothing in it is in the way", ahead)
             channel = "dibs_" + hashlib.sha256(schema.encode()).hexdigest()[:32]
             self._listener = Listener(self.address, channel, self._hear)
             await self.stay()

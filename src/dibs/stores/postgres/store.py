@@ -375,7 +375,7 @@ class PostgresStore:
         try:
             async with links.connection() as connection:
                 if dry_run:
-                    return [step.name for step in (await migrate.missing(connection, self._address.name))[0]]
+                    return [step.name for step in (await migrate.look(connection, self._address.name))[0].missing]
                 return await migrate.migrate(connection, self._address.name)
         except FAILURES as error:
             raise translate(error, self._address.name) from error

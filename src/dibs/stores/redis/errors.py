@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redis import exceptions as driver
 
-from dibs.domain.errors import DibsError, StoreUnavailable
+from dibs.domain.errors import DibsError, SchemaOutdated, StoreUnavailable
 
 FAILURES = (driver.RedisError, OSError, TimeoutError, EOFError)
 """All that the driver or a network may raise."""
@@ -59,6 +59,8 @@ _HINTS: list[tuple[tuple[str, ...], str, str]] = [
     ),
 ]
 
+_LATER = "LATER "  # as lua/parts/clock.lua says it
+
 
 def is_sound(error: Exception) -> bool:
     """Say whether a connection is well though a call on it failed: the server has answered."""
@@ -74,6 +76,9 @@ def translate(error: BaseException, name: str) -> DibsError:
             f"{name} did not answer in time",
             hint="Look at the server and the network; ?timeout= in the URL says how long.",
         )
+    if said.startswith(_LATER):
+        hint = "Upgrade dibs here too: older ones cannot read what is there now."
+        return SchemaOutdated(f"{name} was laid out anew by a later dibs", hint=hint)
     for signs, what, hint in _HINTS:
         if any(sign in said for sign in signs) or kind in _KINDS.get(signs[0], ()):
             return StoreUnavailable(f"{name}: {what}: {said}", hint=hint)

@@ -257,7 +257,7 @@ class Engine:
             return [step.name for step in migrate.steps()]
         link = Link(self.path, self._clock.random, writes=False)
         try:
-            return [step.name for step in migrate.missing(link.connection(), self.path)]
+            return [step.name for step in migrate.look(link.connection(), self.path).missing]
         except apsw.Error as error:
             raise link.failure(error) from error
         finally:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import apsw
 
 from dibs.domain.errors import StoreUnavailable
+from dibs.stores.common.steps import not_ours
 
 _HINTS: list[tuple[type[apsw.Error], str, str]] = [
     (
@@ -29,10 +32,14 @@ _HINTS: list[tuple[type[apsw.Error], str, str]] = [
     ),
     (apsw.IOError, "cannot be read or written", "Check the disk, its free space and its limits."),
 ]
+# SQLite has no number for it, and our statements are fixed: what they name was there when they were written.
+_NOT_THERE = re.compile(r"no such (table|column|index)|has no column named|has \d+ columns but")
 
 
 def translate(error: apsw.Error, path: str) -> StoreUnavailable:
     """Say what happened to the file, and what to do about it."""
+    if isinstance(error, apsw.SQLError) and _NOT_THERE.search(str(error)):
+        return not_ours(path, error)
     for kind, what, hint in _HINTS:
         if isinstance(error, kind):
             return StoreUnavailable(f"{path} {what}: {error}", hint=hint)

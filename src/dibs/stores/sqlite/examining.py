@@ -13,6 +13,7 @@ import apsw
 from dibs.domain.errors import DibsError, SchemaOutdated
 from dibs.domain.finding import Finding, failure, ok, orphans, warning
 from dibs.domain.retry import SECOND
+from dibs.stores.common.examining import schema
 from dibs.stores.sqlite import migrate
 from dibs.stores.sqlite.connection import check_library
 from dibs.stores.sqlite.errors import translate
@@ -130,7 +131,7 @@ def _space(folder: Path) -> Finding:
 def _inside(connection: apsw.Connection, file: Path, clock: Clock) -> list[Finding]:
     found = [_journal(connection), _wal(file), _lock(connection)]
     try:
-        missing = migrate.missing(connection, str(file))
+        missing, ahead = migrate.look(connection, str(file))
     except SchemaOutdated as error:
         return [failure("schema", error.message, error.hint), *found]
     if missing:
@@ -139,7 +140,7 @@ def _inside(connection: apsw.Connection, file: Path, clock: Clock) -> list[Findi
             warning("schema", what, "Nothing: they are taken when the file is opened, or by `dibs migrate`."),
             *found,
         ]
-    found.insert(0, ok("schema", "up to date"))
+    found.insert(0, schema(ahead))
     return [*found, _time(connection, clock), *_orphans(connection, clock)]
 
 

@@ -1,8 +1,11 @@
 -- The time: the server's own unless it is told one, and never before the last change of the shard.
--- Needs META. Every script that changes anything ends with `note`.
+-- Needs META. A time that is no number is the mark of a later layout, which these scripts must not touch: a later dibs sets
+-- it so, and keeps its time elsewhere. They fail then, before they have written anything.
+-- Every script that changes anything ends with `note`.
 
 local function tell(told)
   local last = tonumber(redis.call('HGET', META, 'time') or 0)
+  if not last then error({err = 'LATER the keys are laid out by a later dibs'}) end
   local now = tonumber(told)
   if not now then
     local at = redis.call('TIME')
