@@ -2,47 +2,59 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.crew import ROOT
-
-WORK = """
-import pathlib, sys
 import dibs
-import dibs.cli, dibs.contrib.otel, dibs.server, dibs.testing
+from tests.chaos.crew import ROOT
+from tests.server.process import Serving
+
+LOOK = """
+    assert "apsw" in sys.modules, "nothing was opened"
+    print("loaded:", [name for name in ("sqlite3", "_sqlite3", "pysqlite3") if name in sys.modules])
+"""
+WORK = f"""
+import sys
+import dibs, dibs.cli, dibs.testing
 app = dibs.App(sys.argv[1])
 @app.task
 def double(n: int) -> int:
     return 2 * n
-with app.sync.batch() as batch:
-    job = batch.add(double, 21) if hasattr(batch, "add") else double.sync.enqueue(21)
+double.sync.enqueue(21)
 dibs.Worker(app).main(until_idle=True)
-assert app.sync.verify().ok
+if app.sync.verify().ok and app.sync.counts().completed == 1:
+{LOOK}
 """
-SERVE = """
+SERVE = f"""
 import sys
-from dibs.server import asgi
-import dibs
-app = dibs.App(sys.argv[1])
-asgi(app)
-app.sync.enqueue("t")
-assert app.sync.counts().pending == 1
-"""
-LOOK = """
-assert "apsw" in sys.modules, "nothing was opened"
-found = [name for name in ("sqlite3", "_sqlite3", "pysqlite2", "pysqlite3") if name in sys.modules]
-maps = open("/proc/self/maps").read() if sys.platform == "linux" else ""
-found += sorted({line.split()[-1] for line in maps.splitlines() if "sqlite3" in line.rpartition("/")[2]} - {sys.argv[1]})
-print(found)
+from dibs.cli import main
+try:
+    main()
+finally:
+{LOOK}
 """
 
 
-@pytest.mark.parametrize("script", [pytest.param(WORK, id="sqlite"), pytest.param(SERVE, id="served")])
-def test_there_is_one_sqlite_in_a_process(script: str, tmp_path: Path) -> None:
-    """After all that a worker does, or a server: the standard library's was not loaded, nor one of the system."""
-    command = [sys.executable, "-c", script + LOOK, f"sqlite:///{tmp_path / 'jobs.db'}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+def work(folder: Path) -> str:
+    """Do all that a worker does."""
+    command = [sys.executable, "-c", WORK, f"sqlite:///{folder / 'jobs.db'}"]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+
+
+def serve(folder: Path) -> str:
+    """Do what a server does."""
+    with Serving(folder, "--no-auth", code=SERVE) as serving:
+        app = dibs.App(serving.url)
+        app.sync.enqueue("t")
+        assert app.sync.claim("w") is not None
+        app.sync.close()
+        serving.end()
+        return "".join(serving.said)
+
+
+@pytest.mark.parametrize("run", [work, serve], ids=["sqlite", "served"])
+def test_there_is_one_sqlite_in_a_process(run: Callable[[Path], str], tmp_path: Path) -> None:
+    """After all that it has done, no one has loaded the standard library's."""
+    assert run(tmp_path).splitlines()[-1] == "loaded: []"
