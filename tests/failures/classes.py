@@ -229,7 +229,7 @@ FAILURES = [
             "tests/stores/sqlite/test_upkeep.py::test_prune_leaves_nothing_behind",
             "tests/stores/servers/test_growth.py::test_prune_leaves_nothing_behind",
             "tests/stores/redis/test_cost.py::test_what_is_gone_leaves_nothing_behind",
-            "tests/stores/redis/cluster/test_names.py::test_what_is_gone_leaves_nothing_behind",
+            "tests/stores/redis/cluster/test_growth.py::test_what_is_gone_leaves_nothing_behind",
             "tests/stores/postgres/test_snapshot.py::test_a_held_snapshot_makes_no_claim_visit_more",
             "tests/stores/mysql/test_snapshot.py::test_a_held_snapshot_makes_no_claim_visit_more",
             "tests/stores/test_flat_cost.py::test_claim_costs_the_same_whatever_waits",
