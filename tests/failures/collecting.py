@@ -70,12 +70,17 @@ class _Collector:
 
     def __init__(self) -> None:
         self.tests: dict[str, Any] = {}
+        self._names = {test.partition("::")[2] for failure in FAILURES for test in failure.tests}
+
+    def pytest_pycollect_makeitem(self, name: str) -> list[pytest.Item] | None:
+        """Pass by all other tests: most of the time would go to making their cases."""
+        return [] if name.startswith("test_") and name not in self._names else None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
             if not isinstance(item, pytest.Function) or item.get_closest_marker("long"):
                 continue
-            store = store_of(item.nodeid)
+            store = store_of(item.nodeid, item.fixturenames)
             if store is None:
                 continue
             key = f"{item.nodeid.partition('::')[0]}::{item.originalname}"

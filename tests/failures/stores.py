@@ -1,8 +1,9 @@
-"""The stores, and on which of them a test runs: its name and its parameters say so, or the folder that it is in."""
+"""The stores, and on which of them a test runs: parameters, fixtures or name say so, or the folder that it is in."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 STORES = {
     "memory": "memory",
@@ -40,15 +41,15 @@ _UNLESS_SAID = {
 }
 
 
-def store_of(node: str) -> str | None:
-    """Tell on which store a collected test runs, by its id; none: it does not say."""
+def store_of(node: str, fixtures: Iterable[str] = ()) -> str | None:
+    """Tell on which store a collected test runs, by its id and what it asks for; none: it does not say."""
     path, _, rest = node.partition("::")
     name, _, parameters = rest.rpartition("::")[2].partition("[")
     for where, only in _ONLY.items():
         if path.startswith(where):
             return only
-    for text in (parameters, name, path.rpartition("/")[2]):
-        for word in re.split(r"[^a-z0-9]+|_", text.lower()):
+    for text in (parameters, " ".join(fixtures), name, path.rpartition("/")[2]):
+        for word in re.split(r"[^a-z0-9]+", text.lower()):
             if word in _WORDS:
                 return _WORDS[word]
     return next((store for where, store in _UNLESS_SAID.items() if path.startswith(where)), None)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 
 from tests.failures.classes import FAILURES, Failure
 from tests.failures.collecting import Found
 from tests.failures.stores import STORES
 from tests.mistakes.table import MISTAKES
 
-_HERE, _NOWHERE = "●", "–"
+_HERE, _NOWHERE = "●", "−"
 
 
 def table(found: Found) -> str:
     """Make it; each class is followed by its tests, a mark for each store on which they run."""
     planted = Counter(mistake.kind for mistake in MISTAKES.values())
-    lines = [f"| failure, and the tests that provoke it | {' | '.join(STORES.values())} |", "|---|" + ":-:|" * len(STORES)]
+    lines = [
+        f"| failure, and the tests that provoke it | {' | '.join(STORES.values())} |",
+        "|---|" + ":-:|" * len(STORES),
+    ]
     for failure in FAILURES:
         lines.append(_row(_title(failure, planted[failure.name]), failure.nowhere, _NOWHERE))
         for test in failure.tests:
@@ -37,6 +41,5 @@ def _and(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _row(first: str, stores: object, mark: str) -> str:
-    assert isinstance(stores, list | dict)
+def _row(first: str, stores: Container[str], mark: str) -> str:
     return f"| {first} | {' | '.join(mark if store in stores else '' for store in STORES)} |"

@@ -14,7 +14,7 @@ APPS, EACH = 5, 100
 WATCHED = 3.0
 """Seconds."""
 AT_MOST = 40.0
-"""Calls a second, of one process: on a cluster a look is one at each of twelve shards. If each who waits asked, a hundred."""
+"""Calls a second, of one process: on a cluster a look is twelve of them. If each who waits asked, there were more."""
 
 
 @pytest.fixture

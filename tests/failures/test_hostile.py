@@ -24,7 +24,22 @@ HOSTILE = [
     "__import__('os').system('true')",
     "\U0001f4a3" * 60,
 ]
-NAMES = ["{a}{b}", "../a", "a/../b", "a\nb", "a b", "a'b", "a;b", "a\x00b", "a\ud800", "\u202ea", "x" * 10_000, "<b>", "*", ""]
+NAMES = [
+    "{a}{b}",
+    "../a",
+    "a/../b",
+    "a\nb",
+    "a b",
+    "a'b",
+    "a;b",
+    "a\x00b",
+    "a\ud800",
+    "\u202ea",
+    "x" * 10_000,
+    "<b>",
+    "*",
+    "",
+]
 
 
 @pytest.mark.parametrize("url", ["memory", *SHARED], indirect=True)

@@ -1,6 +1,7 @@
 """Jobs for next year: they wait in the store, and no worker has them in its hands, or in its memory."""
 
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ async def test_what_is_due_next_year_is_in_no_workers_hands(app: dibs.App) -> No
     async def note(number: int, text: str) -> None:
         ran.append(number)
 
-    async def enqueue(number: int, **options: float) -> None:
+    async def enqueue(number: int, **options: Any) -> None:
         new = [note.options(**options).job(n, "x" * SIZE) for n in range(number)]
         for begin in range(0, number, 500):
             await app.enqueue_many(new[begin : begin + 500])
