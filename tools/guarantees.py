@@ -1,4 +1,5 @@
-"""Make the tables of docs/explanation/guarantees.md: which tests prove each promise, and the figures of the last runs.
+"""Make the tables of docs/explanation/guarantees.md: which tests prove each promise, which provoke each failure that
+users of other queues reported, on which stores; and the figures of the last runs.
 
 python tools/guarantees.py            write them
 python tools/guarantees.py --check    fail if the page is not what would be written
@@ -17,6 +18,11 @@ from typing import Any
 from dibs.domain.audit import PROMISES
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.failures.collecting import collect  # noqa: E402 - found only now
+from tests.failures.table import table as table_of_failures  # noqa: E402 - likewise
+
 PAGE = ROOT / "docs" / "explanation" / "guarantees.md"
 FIGURES = ROOT / "docs" / "explanation" / "figures.json"
 
@@ -47,7 +53,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     page = PAGE.read_text()
-    made = _put(_put(page, "table", table()), "figures", figures())
+    made = _put(_put(_put(page, "table", table()), "failures", failures()), "figures", figures())
     if args.check:
         if made != page:
             print(f"{PAGE.relative_to(ROOT)} is not up to date: run tools/guarantees.py", file=sys.stderr)
@@ -70,6 +76,13 @@ def table() -> str:
         caught = sum(each["caught"] for each in mistakes)
         lines.append(f"| {number} | {ALL[number]} | {tests} | {f'{caught} of {len(mistakes)}' if mistakes else ''} |")
     return "\n".join(lines)
+
+
+def failures() -> str:
+    found = collect()
+    if holes := found.holes():
+        sys.exit("\n".join(holes))
+    return table_of_failures(found)
 
 
 def figures() -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import dibs
+from soak.clocks import follow
 from tests.chaos.histories import recording
 
 OUT = sys.stdout.fileno()
@@ -127,6 +128,10 @@ class Actor:
     async def release(self, id: str) -> None:
         await self.claims[id].release()
 
+    async def beat(self) -> None:
+        """Say that we are there, as workers do."""
+        await self.app.runtime.broker().beat(self.name, metadata={}, every=10.0)
+
     async def reap(self) -> None:
         """Whoever finds nothing looks after the leases that ran out."""
         await self.app.claim(self.name, queues=["nowhere"])
@@ -204,6 +209,10 @@ class Actor:
                 HANDLERS[claim.task]()
 
     # The machine
+
+    async def set_clock(self, seconds: float) -> None:
+        """Let the time of day be so many seconds off, for this process alone."""
+        follow(Path("/nowhere"), seconds)
 
     async def limit_files(self, most: int | None) -> None:
         """Let no file of this process grow beyond so many bytes, as a full disk would not."""

@@ -65,6 +65,18 @@ async def test_killed(point: str, url: str, tmp_path: Path) -> None:
     await assert_clean(url, tmp_path)
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_killed_as_it_enqueues(when: str, url: str, tmp_path: Path) -> None:
+    """Who asks again, not knowing, makes the job, or is told of it; there is one."""
+    async with dibs.App(url) as app:
+        assert run_victim(url, f"{when} the enqueue commits", tmp_path / "victim.jsonl") == -signal.SIGKILL
+        job = await app.enqueue("t", idempotency_key="key")
+        assert job.was_duplicate == (when == "after")
+        assert [each.id async for each in app.find()] == [job.id]
+        await rescue(app)
+        assert (await app.verify()).ok
+
+
 async def test_terminated_in_the_handler(url: str, crew: Crew) -> None:
     async with dibs.App(url, retry=QUICK) as app:
         job = await app.enqueue("t")

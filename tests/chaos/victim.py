@@ -1,4 +1,4 @@
-"""A worker that kills itself, by a real SIGKILL, at one exact point of its work.
+"""A worker or a producer that kills itself, by a real SIGKILL, at one exact point of its work.
 
     python -m tests.chaos.victim URL POINT HISTORY
 
@@ -22,6 +22,8 @@ import dibs
 from tests.chaos.histories import recording
 
 POINTS: dict[str, tuple[str, str]] = {
+    "before the enqueue commits": ("enqueue", "before"),
+    "after the enqueue commits": ("enqueue", "after"),
     "before the claim commits": ("claim", "before"),
     "after the claim commits": ("claim", "after"),
     "in the handler": ("handler", ""),
@@ -69,7 +71,9 @@ async def main(url: str, point: str) -> None:
     apsw.connection_hooks.append(trap.set)
     app = dibs.App(url, reap_every=3600.0, prune_every=3600.0)
     await app.counts()  # opens the file: that commits, too
-    trap.armed = step == "claim"
+    trap.armed = step in {"enqueue", "claim"}
+    if step == "enqueue":
+        await app.enqueue("t", idempotency_key="key")
     claim = await app.claim("victim", lease=LONG_LEASE if (step, when) == ("settle", "after") else LEASE)
     assert claim is not None
     async with claim:

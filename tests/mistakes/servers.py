@@ -44,7 +44,7 @@ POSTGRES = [
     Mistake(
         "PostgreSQL: an extension shortens",
         11,
-        "extension that shortens",
+        "heartbeat starved",
         "postgres",
         (
             Edit(
@@ -107,7 +107,7 @@ MYSQL = [
     Mistake(
         "MySQL: an extension is as long as the job's lease",
         11,
-        "extension that shortens",
+        "heartbeat starved",
         "mysql",
         (
             Edit(
@@ -167,7 +167,7 @@ REDIS = [
     Mistake(
         "Redis: an extension shortens",
         11,
-        "extension that shortens",
+        "heartbeat starved",
         "redis",
         (Edit(f"{_R}.writing:_EXTEND", "math.max(ends, now + length)", "(tonumber(ARGV[1]) or now) + length"),),
         "Redis's tests",
@@ -185,7 +185,7 @@ REDIS = [
     Mistake(
         "Redis: a write does not look whether the job has changed",
         3,
-        "reaper that does not re-check",
+        "lost when a worker dies",
         "redis",
         (Edit(f"{_R}.writing:_WRITE", "or (states[n] or '') ~= ARGV[at + 1] ", ""),),
         "Redis's tests",

@@ -243,7 +243,7 @@ async def test_enqueues_with_one_key_from_eight_processes_make_one_job(url: str,
 
 
 @pytest.mark.parametrize("field", ["idempotency_key", "unique_key", "id"])
-def test_enqueues_with_one_key_from_threads_make_one_job(field: str) -> None:
+def test_enqueues_with_one_key_from_threads_make_one_job_in_memory(field: str) -> None:
     app = dibs.App("memory://")
     for number in range(5):
         same: Any = {field: f"same-{number}"}

@@ -177,7 +177,12 @@ def empty_cluster() -> str:
 
     Who was connected before is not known there, and stays: a test closes what it opens.
     """
-    url, prefix = urlsplit(cluster.shared()), f"t{os.getpid()}"
+    return bare_cluster("t")
+
+
+def bare_cluster(name: str) -> str:
+    """Give the URL of the run's cluster with a prefix of that name and this process's own, which no key has yet."""
+    url, prefix = urlsplit(cluster.shared()), f"{name}{os.getpid()}"
     keeper = _cluster_keeper(url._replace(scheme="redis").geturl(), os.getpid())
     for node in keeper.get_primaries():
         client = keeper.get_redis_connection(node)

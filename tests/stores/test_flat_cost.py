@@ -16,11 +16,12 @@ from dibs.store import Store
 from dibs.stores.memory import MemoryStore
 from dibs.stores.mysql import MysqlStore
 from dibs.stores.postgres import PostgresStore
-from dibs.stores.redis import RedisStore
+from dibs.stores.redis import ClusterStore, RedisStore
 from dibs.stores.sqlite import SqliteStore
-from tests.servers.databases import bare_mysql, bare_postgres, bare_redis
+from tests.servers.databases import bare_cluster, bare_mysql, bare_postgres, bare_redis
 
-FEW, MANY = 2_000, 100_000
+FEW, MANY = 2_000, 50_000
+YEAR_US = 365 * 86_400 * 1_000_000
 TURNS, CLAIMS = 9, 60
 AT_MOST = 1.6
 TRIES = 3
@@ -48,14 +49,20 @@ def redis(path: Path, clock: Clock) -> Store:
     return RedisStore(bare_redis(path.stem), clock)
 
 
+def cluster(path: Path, clock: Clock) -> Store:
+    return ClusterStore(bare_cluster(path.stem), clock)
+
+
 @asynccontextmanager
 async def filled(make: Make, path: Path, clock: Clock, number: int) -> AsyncIterator[Store]:
     store = await asyncio.to_thread(make, path, clock)
     await store.migrate()
     await store.open()
     terms, keep = Terms(), Retention().keep(keyed=False)
-    for start in range(0, number, 1000):
-        await store.insert([[Draft(f"{start + n}", "default", "task", b"{}", 0, 3, terms, keep) for n in range(1000)]])
+    for start in range(0, 2 * number, 1000):
+        delay = YEAR_US * (start // 1000 % 2)  # as many again are due next year
+        names = [f"{start + n}" for n in range(1000)]
+        await store.insert([[Draft(id, "default", "task", b"{}", 0, 3, terms, keep, delay_us=delay) for id in names]])
     yield store
     await store.close()
 
@@ -76,7 +83,7 @@ async def turn(store: Store, clock: Clock) -> float:
 @pytest.mark.slow
 @pytest.mark.serial
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("make", [memory, sqlite, postgres, mysql, redis])
+@pytest.mark.parametrize("make", [memory, sqlite, postgres, mysql, redis, cluster])
 async def test_claim_costs_the_same_whatever_waits(make: Make, tmp_path: Path) -> None:
     """Both are measured in turns, so that a slow moment of the machine is one of both.
 

@@ -18,7 +18,7 @@ from tests.worker.conftest import read, until
 HERE = Path(__file__).parent
 SERVERS = {"postgresql": empty_postgres, "mysql": empty_mysql, "redis": empty_redis, "cluster": empty_cluster}
 LEASE = 2.5  # so long that a busy machine lets everyone beat in time
-LONG = 2 * LEASE
+LONG = 3 * LEASE
 PATIENCE = 30.0
 
 
@@ -177,11 +177,12 @@ async def test_a_job_that_kills_its_workers_ends_in_the_dead_letter(crew: Crew, 
 
 
 async def test_one_that_is_only_busy_is_not_taken_over(crew: Crew, app: App) -> None:
-    """Its loop is blocked, or a call in C holds everything in a process of its own: it beats all the same."""
-    jobs = [await app.enqueue(task, {"seconds": LONG}) for task in ("block", "hold_everything")]
+    """A call in C holds everything in a process of its own, and its loop is blocked: it beats all the same."""
     crew.start("first")
-    for job in jobs:
-        await crew.said("began", job)
+    jobs: list[Job] = []
+    for task in ("hold_everything", "block"):  # once its loop is blocked, nothing else begins
+        jobs.append(await app.enqueue(task, {"seconds": LONG}))
+        await crew.said("began", jobs[-1])
     crew.start("second")
     for job in jobs:
         after = await app.wait(job.id, PATIENCE)

@@ -184,6 +184,41 @@ async def test_a_full_memory_refuses_whole_enqueues_and_lets_jobs_end() -> None:
         await store.close()
 
 
+async def test_a_full_disk_refuses_and_forgets_nothing() -> None:
+    """A server that could not save takes no writes, until it can; what was acknowledged before is there."""
+    with server.private({**server.DURABLE, "dbfilename": "folder", "save": "3600 1"}) as private:
+        store = RedisStore(private.url, Clock())
+        held = await enqueue_and_claim(store, new_job("held"))
+        await enqueue(store, new_job("next"))
+        in_the_way = private.folder / "folder" / "in-the-way"
+        in_the_way.mkdir(parents=True)
+        save(private)
+        for call in (
+            lambda: enqueue(store, *new_jobs(3)),
+            lambda: claim(store),
+            lambda: settle(store, completed(held)),
+        ):
+            with pytest.raises(StoreUnavailable, match="cannot save to its disk"):
+                await call()
+        in_the_way.rmdir()
+        in_the_way.parent.rmdir()
+        save(private)
+
+        assert await settle(store, completed(held)) == [Outcome.APPLIED]
+        assert ids(await claim(store)) == ["next"]
+        found = (await store.find(dibs.domain.job.Query()))[0]
+        assert sorted(ids(found)) == ["held", "next"]
+        await assert_replays(store, found)
+        await store.close()
+
+
+def save(private: server.Server) -> None:
+    """Let it save all that it holds, or try to."""
+    private.ask("BGSAVE")
+    while private.ask("INFO", "persistence")["rdb_bgsave_in_progress"]:
+        time.sleep(0.01)
+
+
 async def test_a_short_lease_is_noticed_though_no_one_was_late_a_moment_ago(real: RedisStore) -> None:
     await enqueue(real, new_job())
     assert await real.expired(10) == []
