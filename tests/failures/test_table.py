@@ -11,6 +11,7 @@ ELSEWHERE = {"audit", "double claim", "paused queues that run"}
 """Kinds of planted mistakes that no one has reported yet."""
 
 
+@pytest.mark.timeout(180)  # collecting takes some seconds of a core for itself
 def test_every_failure_is_provoked_on_every_store_where_it_can_happen() -> None:
     assert collect().holes() == []
 
