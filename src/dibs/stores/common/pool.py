@@ -1,8 +1,13 @@
-"""Connections of one event loop: as many as are used at once, kept for the next, and given up at the first doubt."""
+"""Connections of one event loop: as many as are used at once, kept for the next, and given up at the first doubt.
+
+And when no one has needed them for a while: what a worker asks as it begins needs several at once, what it asks while
+nothing waits needs one. A server has only so many to give, and a thousand workers each keep what they have.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -12,6 +17,10 @@ from dibs.stores.common.connecting import is_asked
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
+
+
+IDLE = 30.0
+"""Seconds for which one is kept that no one needs: longer than anything that comes again and again takes to come."""
 
 
 class Link(Protocol):
@@ -69,11 +78,12 @@ class Pool(Generic[L]):
         self, connect: Callable[[], Awaitable[L]], most: int, broken: Callable[[], None] = lambda: None
     ) -> None:
         self._connect, self._most, self._broken = connect, most, broken
-        self._free: list[L] = []
+        self._free: dict[L, float] = {}  # and since when; the last to come is the first to go
         self._used: set[L] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._open = 0
         self._ended = False
+        self._leaving: set[asyncio.Task[None]] = set()
 
     def connection(self) -> Lent[L]:
         """Give a connection for a moment. An error, or a caller who gives up, costs it: no one inherits its state."""
@@ -88,7 +98,7 @@ class Pool(Generic[L]):
     async def _next(self) -> L:
         while True:
             while self._free:
-                link = self._free.pop()
+                link, _ = self._free.popitem()
                 if not link.is_closed():
                     return link
                 link.terminate()
@@ -131,15 +141,26 @@ class Pool(Generic[L]):
         if link.is_closed():
             self._open -= 1
         else:
-            self._free.append(link)
+            self._free[link] = time.monotonic()
+            self._part()
         self._wake()
+
+    def _part(self) -> None:
+        """Close the one that has been free for longest, if that is long. There is at least the one that came last."""
+        link, since = next(iter(self._free.items()))
+        if time.monotonic() - since > IDLE:
+            del self._free[link]
+            self._open -= 1
+            task = asyncio.get_running_loop().create_task(_close(link))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
 
     def _drop_free(self) -> None:
         """Give up the others too: what has hurt one, a network that fell silent or a server that went, has hurt them.
 
         Each would otherwise be found out by a caller of its own, who waits for it in vain.
         """
-        free, self._free = self._free, []
+        free, self._free = self._free, {}
         self._open -= len(free)
         for link in free:
             link.terminate()
@@ -153,10 +174,11 @@ class Pool(Generic[L]):
 
     async def close(self) -> None:
         """Close all that are free, and give up on those that are used."""
-        free, self._free = self._free, []
+        free, self._free = self._free, {}
         for link in free:
-            with suppress(Exception):
-                await link.close()
+            await _close(link)
+        if self._leaving:
+            await asyncio.wait(self._leaving)
         self.terminate()
 
     def terminate(self) -> None:
@@ -165,4 +187,9 @@ class Pool(Generic[L]):
         for link in [*self._free, *self._used]:
             with suppress(Exception):
                 link.terminate()
-        self._free = []
+        self._free = {}
+
+
+async def _close(link: Link) -> None:
+    with suppress(Exception):
+        await link.close()
