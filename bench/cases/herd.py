@@ -27,11 +27,14 @@ FREE = 5
 """Seconds after a restart that are not held to that."""
 RATE = 50
 """Jobs that are enqueued in a second, where any are."""
-MOST_GROWTH = 2.0
-"""What a job may cost a thousand workers over what it costs a hundred, beside what they ask anyway."""
+MOST_ASK = 0.1
+"""Of all workers: so many statements a new job may cost, beside what they ask anyway."""
 SETTLE_DOWN = 35.0
 """Seconds after all have come: connections that were needed at the beginning alone are closed after thirty."""
 PATIENCE = 400.0
+
+
+Restart = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Herd(NamedTuple):
@@ -66,7 +69,7 @@ async def _measure(run: Run, case: str, watching: Callable[[Run], AbstractAsyncC
             await _join(herd, stack, 1)
             await _all_there(herd)
             await asyncio.sleep(SETTLE_DOWN)
-            few = await _cost_of_a_job(herd, calm)
+            await _cost_of_a_job(herd, calm)
             step.advance()
             await _join(herd, stack, PROCESSES)
             await _all_there(herd)
@@ -91,35 +94,36 @@ async def _measure(run: Run, case: str, watching: Callable[[Run], AbstractAsyncC
                 child.stop()
         run.bar(
             f"{case}-job",
-            f"{watched.name}: {watched.asked} for each new job, {WORKERS:,} idle workers over a tenth of them",
+            f"{watched.name}: {watched.asked} for each new job over the number of idle workers",
             "×",
-            [many / few],
-            at_most=MOST_GROWTH,
+            [many / WORKERS],
+            at_most=MOST_ASK,
         )
 
 
-async def _held(
-    herd: Herd, about: str, restart: Callable[[], Coroutine[Any, Any, None]], steady: float, seconds: int
-) -> None:
-    began = time.monotonic()
+async def _held(herd: Herd, about: str, restart: Restart, steady: float, seconds: int) -> None:
+    """Restart, and count each second from then on: until all are back, which two cores take their time for, and on."""
     await restart()
-    took = time.monotonic() - began
     back = asyncio.create_task(_all_there(herd))
-    found = await herd.seconds(seconds)
+    found: list[float] = []
     while not back.done():
         found += await herd.seconds(1)
     await back
+    began = len(found) if restart != herd.watched.restart else 0
+    found += await herd.seconds(max(0, began + seconds - len(found)))
     watched, name = herd.watched, about.replace(",", "").replace(" ", "-")
     herd.run.notes.append(
-        f"{watched.name}, {about} (took {took:.1f} s): steady {steady:.0f}/s, then by second "
-        + " ".join(f"{rate:.0f}" for rate in found)
+        f"{watched.name}, {about}: {steady:.0f}/s before; from then on, second by second, "
+        + " ".join(f"{rate:.0f}" for rate in found[:began])
+        + (" | " if began else "")
+        + " ".join(f"{rate:.0f}" for rate in found[began:])
     )
     herd.told(f"{watched.asked} after {about}", "/s", found)
     herd.run.bar(
         f"{herd.case}-{name}",
         f"{watched.name}: {about}: the busiest second from {FREE} s on over the steady state",
         "×",
-        [max(found[FREE:]) / steady],
+        [max(found[began + FREE :]) / steady],
         at_most=QUIET,
     )
 
@@ -142,8 +146,8 @@ async def _all_there(herd: Herd) -> None:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             with suppress(dibs.StoreUnavailable):  # they come all at once
-                workers = [each.worker_id for each in await app.workers() if each.status == "active"]
-                if sum(int(name.split("-")[1]) in there for name in workers) == len(there) * (WORKERS // PROCESSES):
+                names = [each.worker_id for each in await app.workers()]
+                if sum(int(name.split("-")[1]) in there for name in names) == len(there) * (WORKERS // PROCESSES):
                     break
             await asyncio.sleep(2.0)
         else:
@@ -202,7 +206,7 @@ async def _cost_of_a_job(herd: Herd, seconds: int) -> float:
         before, began = load.taken_in, time.monotonic()
         busy = await herd.seconds(seconds)
         jobs = (load.taken_in - before) / (time.monotonic() - began)
-    cost = max(1.0, (mean(busy) - mean(idle)) / jobs)
+    cost = max(0.0, (mean(busy) - mean(idle)) / jobs)
     herd.told(f"jobs taken in, where {RATE} a second come", "/s", [jobs])
     herd.told(f"{herd.watched.asked} meanwhile", "/s", busy)
     herd.told(f"{herd.watched.asked} for each new job", "", [cost])

@@ -1,7 +1,8 @@
 """Connections of one event loop: as many as are used at once, kept for the next, and given up at the first doubt.
 
-And when no one has needed them for a while: what a worker asks as it begins needs several at once, what it asks while
-nothing waits needs one. A server has only so many to give, and a thousand workers each keep what they have.
+A server has only so many to give, and a thousand workers that begin at once, or come back at once, want theirs at
+once. So the first is opened alone, and the others who wait for it may have it in turn, if it is soon free again; and
+what no one has needed for a while is closed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 IDLE = 30.0
 """Seconds for which one is kept that no one needs: longer than anything that comes again and again takes to come."""
+
+
+SOON = 0.1
+"""Seconds for which those who waited for the first connection wait for it to be free, before they open their own."""
 
 
 class Link(Protocol):
@@ -80,8 +85,9 @@ class Pool(Generic[L]):
         self._connect, self._most, self._broken = connect, most, broken
         self._free: dict[L, float] = {}  # and since when; the last to come is the first to go
         self._used: set[L] = set()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[Exception | None]] = deque()
         self._open = 0
+        self._opening = 0  # of these
         self._ended = False
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -103,12 +109,12 @@ class Pool(Generic[L]):
                     return link
                 link.terminate()
                 self._open -= 1
-            if self._open < self._most:
-                break
-            turn = asyncio.get_running_loop().create_future()
+            if self._open < self._most and (self._open > self._opening or not self._opening):
+                return await self._open_one()
+            turn: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
-                await turn
+                error = await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self._wake()
@@ -116,13 +122,25 @@ class Pool(Generic[L]):
             finally:
                 with suppress(ValueError):
                     self._waiting.remove(turn)
+            if error is not None:
+                raise error
+
+    async def _open_one(self) -> L:
         self._open += 1
+        self._opening += 1
         try:
-            return await self._connect()
-        except BaseException:
+            link = await self._connect()
+        except BaseException as error:
             self._open -= 1
+            self._opening -= 1
+            if not self._open and isinstance(error, Exception):  # what they waited for is not to be had
+                self._wake_all(error)
             self._wake()
             raise
+        self._opening -= 1
+        if self._waiting:
+            asyncio.get_running_loop().call_later(SOON, self._wake_all)
+        return link
 
     def release(self, link: L, error: BaseException | None) -> None:
         """Take one back, after whatever went wrong."""
@@ -164,6 +182,11 @@ class Pool(Generic[L]):
         self._open -= len(free)
         for link in free:
             link.terminate()
+
+    def _wake_all(self, error: Exception | None = None) -> None:
+        for turn in self._waiting:
+            if not turn.done():
+                turn.set_result(error)
 
     def _wake(self) -> None:
         while self._waiting:
