@@ -22,6 +22,12 @@ class Child:
 
     def __init__(self, about: str, process: Process) -> None:
         self._about, self.process = about, process
+        self.killed = False
+
+    def kill(self) -> None:
+        """Kill it: then its end is not held against it."""
+        self.killed = True
+        self.process.kill()
 
     def stop(self) -> None:
         """Tell it to end, by closing what it reads."""
@@ -46,8 +52,9 @@ async def started(about: str, *command: str, env: dict[str, str] | None = None) 
     """Start it; wait for its end, which must be a good one, unless the case has failed already."""
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, cwd=ROOT, env=env, limit=1 << 24)
     try:
-        yield Child(about, process)
-        if await process.wait():
+        child = Child(about, process)
+        yield child
+        if await process.wait() and not child.killed:
             raise Broken(f"{about} failed")
     finally:
         if process.returncode is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from bench.cases import herd
 from bench.cases.batch import batch
 from bench.cases.claimers import claimers
 from bench.cases.costs import costs
@@ -65,6 +66,7 @@ CASES = (
     Case("redis-pickup", "from another process through Redis, beside the peers", redis_pickup.pickup),
     Case("redis-flat", "what a claim costs on Redis with a long backlog, and a job's memory", redis_flat.flat),
     Case("redis-scripts", "how long a script holds Redis up", redis_scripts.scripts),
+    *(Case(name, about, herd.case(name)) for name, about in herd.ABOUT.items()),
     Case("redis-cluster", "a queue on three masters, in one part and in several", redis_cluster.clustered),
     Case("costs", "what an operation costs a server, in its processor's time: the figures of scaling", costs),
 )

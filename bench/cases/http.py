@@ -150,9 +150,11 @@ async def _load(port: int, mode: str, requests: int, connections: int, expected:
 
 
 @asynccontextmanager
-async def served(folder: Path, *command: str, url: str | None = None) -> AsyncIterator[tuple[int, int]]:
+async def served(
+    folder: Path, *command: str, url: str | None = None, port: int | None = None
+) -> AsyncIterator[tuple[int, int]]:
     """A server process on a port of its own, until it is told to stop: its port, and its number. Else on SQLite."""
-    port, log = _free_port(), folder / "serve.log"
+    port, log = port or free_port(), folder / "serve.log"
     dibs = command or (str(Path(sys.executable).with_name("dibs")),)
     options = ("--store", url or url_of("sqlite", folder), "--host", HOST, "--port", str(port), "--no-auth")
     with log.open("wb") as said:
@@ -185,7 +187,7 @@ async def _listening(server: asyncio.subprocess.Process, port: int, log: Path) -
     raise Broken(f"dibs serve did not come up: {_last_line(log)}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dibs.broker.connect import broker_over, is_server, open_server, open_store
 from dibs.broker.rates import Meter
-from dibs.domain.errors import NotSupported
+from dibs.domain.errors import NotSupported, StoreUnavailable
 from dibs.keeper import Handle, Keeper
 from dibs.portal import Call, Kind, Portal
 
@@ -277,6 +277,9 @@ async def _maintain(runtime: weakref.ref[Runtime]) -> None:
     while True:
         try:
             await broker.maintain()
+        except StoreUnavailable as error:
+            logger.warning("maintenance will begin anew: %s", error)
+            await clock.sleep(clock.random.uniform(1.0, 3.0))
         except Exception:
             logger.exception("maintenance failed and will begin anew")
             await clock.sleep(clock.random.uniform(1.0, 3.0))

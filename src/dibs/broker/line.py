@@ -3,6 +3,8 @@
 The first of a line looks for all. When there may be something it claims; if it got all that it had asked for there may
 be more, and the next is called; then as many as have got something so far, all at once, until one comes back with less.
 So n jobs cost 2n claims at the most, however many wait, and the last of many is reached in few steps.
+
+That is one event loop. Of many processes each has its own line, and all are told of a job: see ``dibs.broker.crowd``.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from dibs.broker.crowd import Crowd
 from dibs.clock import Bell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
     from dibs.broker.maintenance import Maintenance
@@ -26,8 +29,13 @@ LONGEST_NAP = 0.5
 """Seconds between two looks of a waiting claim whose hints keep coming to nothing."""
 MANY = 10
 """Hints in vain after which the naps get no longer."""
+MOST_CROWDS = 1000
+"""Wishes of which it is remembered how many others have them."""
 TICK = 1e-6
 """Seconds; what a clock that counts microseconds cannot tell apart from nothing."""
+
+
+_Key = tuple[object, ...]
 
 
 class Place:
@@ -108,16 +116,19 @@ class Lines:
         config: Config,
         maintenance: Maintenance,
         claim: Callable[[list[ClaimRequest]], Coroutine[Any, Any, list[list[Job]]]],
+        *,
+        rivals: Callable[[ClaimRequest], Awaitable[int]],
     ) -> None:
         self._store, self._clock, self._config, self._maintenance = store, clock, config, maintenance
-        self._claim = claim
-        self._lines: dict[tuple[object, ...], Line] = {}
+        self._claim, self._rivals = claim, rivals
+        self._lines: dict[_Key, Line] = {}
+        self._crowds: dict[_Key, Crowd] = {}  # they outlive their lines: a worker's claim ends and begins anew
         self._first_wait: float | None = None  # what the looks of all who wait are counted from
 
     async def wait(self, request: ClaimRequest, wait: float) -> list[Job]:
         """Wait until there is a job for this request; none if its time is over."""
         key = (request.queues, request.tasks, request.min_attempts_left, request.order)
-        line = self._lines.setdefault(key, Line())
+        line, crowd = self._lines.setdefault(key, Line()), self._crowd(key)
         place, end = Place(request, self._clock), self._clock.monotonic() + wait
         line.join(place)
         try:
@@ -127,7 +138,7 @@ class Lines:
                     await listener.wait(left)
                     continue
                 listener.close()
-                jobs = await (self._ask(line, place) if place.called else self._lead(line, place, end))
+                jobs = await (self._ask(line, place) if place.called else self._lead(line, crowd, place, end))
                 if jobs:
                     return jobs
         finally:
@@ -136,20 +147,31 @@ class Lines:
                 self._lines.pop(key, None)
         return []
 
+    def _crowd(self, key: _Key) -> Crowd:
+        if key not in self._crowds:
+            if len(self._crowds) >= MOST_CROWDS:
+                self._crowds.clear()
+            self._crowds[key] = Crowd(self._clock, self._rivals)
+        return self._crowds[key]
+
     async def _ask(self, line: Line, place: Place) -> list[Job]:
         [jobs] = await self._claim([place.request])
         line.told(place, jobs)
         return jobs
 
-    async def _lead(self, line: Line, place: Place, end: float) -> list[Job]:
+    async def _lead(self, line: Line, crowd: Crowd, place: Place, end: float) -> list[Job]:
         """Look for all, until there may be something or it is time to see for oneself; and claim."""
         asked = self._clock.monotonic()
         nap = min(end - asked, self._until_next_look(asked))
         await self._store.wait(place.request, nap)
         now = self._clock.monotonic()
         hinted = now - asked < nap - TICK
+        if hinted and not await crowd.calls(place.request, len(line)):
+            await self._clock.sleep(max(0.0, asked + nap - self._clock.monotonic()))
+            now, hinted = self._clock.monotonic(), False
         line.begin(place)
         jobs = await self._ask(line, place)
+        crowd.told(hinted=hinted, found=bool(jobs))
         # Hints may come without end where others are busy: leases that ran out are looked after all the same.
         if not jobs and (not hinted or now - place.reaped >= self._config.reap_every):
             place.reaped = now
@@ -172,9 +194,12 @@ class Lines:
             await self._clock.sleep(min(LONGEST_NAP, 0.001 * 2**place.in_vain, left))
 
     def _until_next_look(self, now: float) -> float:
-        """Say how long a waiting claim trusts the store. All look at the same moments: then they are one call to it."""
-        if self._first_wait is None:
-            self._first_wait = now
+        """Say how long a waiting claim trusts the store. All look at the same moments: then they are one call to it.
+
+        But not at those of other processes, which may have been started together with this one.
+        """
         every = self._config.poll_every
+        if self._first_wait is None:
+            self._first_wait = now - self._clock.random.uniform(0.0, every)
         left = every - (now - self._first_wait) % every
         return left if left > TICK else every

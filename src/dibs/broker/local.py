@@ -95,12 +95,12 @@ class LocalBroker:
         self._claims = Batcher[ClaimRequest, list[Job]](
             self._hand_out, most=MAX_CLAIM, weight=lambda request: request.limit, give_back=self._release_abandoned
         )
-        self._lines = Lines(store, clock, config, self._maintenance, self._claims.call)
+        self._roster = Roster(store)
+        self._lines = Lines(store, clock, config, self._maintenance, self._claims.call, rivals=self._roster.rivals)
         self._extends = Batcher[Extension, Outcome](store.extend, most=MAX_BATCH)
         self._writes = Batcher[transitions.Write, Written](store.write, most=MAX_BATCH)
         self._gets = Batcher[str, "Job | None"](store.get, most=MAX_BATCH)
         self._bulk = Bulk(store, self._write)
-        self._roster = Roster(store)
         self._schedules = Schedules(store, clock, config, self._insert)
         self._schemas = Schemas(store)
 

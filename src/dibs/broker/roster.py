@@ -14,9 +14,9 @@ from dibs.domain.retry import micros
 from dibs.domain.validate import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from dibs.domain.job import Job, Json
+    from dibs.domain.job import ClaimRequest, Job, Json
     from dibs.store import Store
 
 WORKERS = "worker/"
@@ -87,6 +87,18 @@ class Roster:
             and _among(queue, worker.metadata.get("queues"))
         ]
 
+    async def rivals(self, request: ClaimRequest) -> int:
+        """Count the workers that are active and may take some of what this request wants."""
+        documents = await self._store.documents(WORKERS)
+        now = max((document.updated_us for document in documents), default=0)  # of many, one has beaten just now
+        known = [_info(document, {}, now) for document in documents]
+        return sum(
+            worker.status == "active"
+            and _overlaps(request.queues, worker.metadata.get("queues"))
+            and _overlaps(request.tasks, worker.metadata.get("tasks"))
+            for worker in known
+        )
+
     async def _held(self) -> dict[str, list[Job]]:
         held: dict[str, list[Job]] = {}
         query = query_of(Filter(status=Status.CLAIMED), limit=MAX_PAGE, cursor=None)
@@ -112,6 +124,11 @@ def _info(document: Document, held: dict[str, list[Job]], now: int) -> WorkerInf
 def _among(name: str, told: Any) -> bool:
     """Say whether a worker may take this, by what it told of itself, which can be anything."""
     return not isinstance(told, list) or name in told
+
+
+def _overlaps(names: Sequence[str] | None, told: Any) -> bool:
+    """Say whether a worker may take any of these; none: of all."""
+    return names is None or any(_among(name, told) for name in names)
 
 
 def check_beat(worker_id: str, metadata: Any) -> None:

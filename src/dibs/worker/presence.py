@@ -30,6 +30,7 @@ class Presence(Beside):
 
     async def _run(self) -> None:
         clock = self._runtime.clock
+        soonest = 0.0  # workers that were started together are to beat together no more than once
         while not self._left:
             listener = self._bell.listen()  # before looking: what rings while we look is heard
             try:
@@ -37,7 +38,8 @@ class Presence(Beside):
                 self.heard_at = clock.monotonic()
             except DibsError as error:
                 logger.warning("worker %s could not say that it is alive: %s", self._worker_id, error)
-            await listener.wait(BEAT_EVERY * clock.random.uniform(0.8, 1.0))
+            await listener.wait(BEAT_EVERY * clock.random.uniform(soonest, 1.0))
+            soonest = 0.8
         # Race: a beat that lands after the farewell. Both are sent from here, one after the other.
         try:
             await self._runtime.broker().retire(self._worker_id)

@@ -65,3 +65,93 @@ async def test_a_cancellation_that_was_asked_for_is_one() -> None:
     using.cancel()
     with pytest.raises(asyncio.CancelledError):
         await using
+
+
+class Few:
+    """Connections of a real server that are counted as they are opened, or as that is tried."""
+
+    def __init__(self) -> None:
+        self._where = address.read(empty_redis())
+        self.opened = list[Link]()
+        self.tried = 0
+        self.away = False
+
+    async def connect(self) -> Link:
+        self.tried += 1
+        await asyncio.sleep(0.01)
+        if self.away:
+            raise ConnectionRefusedError
+        self.opened.append(await Link.connect(self._where))
+        return self.opened[-1]
+
+
+@pytest.fixture
+def few() -> Few:
+    return Few()
+
+
+async def ping(pool: Pool[Link]) -> None:
+    async with pool.connection() as link:
+        assert await link.call(b"PING") == b"PONG"
+
+
+async def test_those_who_begin_together_share_the_first_connection(few: Few) -> None:
+    pool = Pool(few.connect, 10)
+    await asyncio.gather(*(ping(pool) for _ in range(5)))
+    assert few.tried == 1
+    await pool.close()
+
+
+async def test_a_first_connection_that_is_kept_keeps_no_one_else_waiting(few: Few) -> None:
+    pool, over = Pool(few.connect, 10), asyncio.Event()
+
+    async def keep() -> None:
+        async with pool.connection():
+            await over.wait()
+
+    keeping = [asyncio.ensure_future(keep()) for _ in range(5)]
+    async with asyncio.timeout(10):
+        await ping(pool)
+        while len(few.opened) < 5:  # noqa: ASYNC110 - it is opened by others
+            await asyncio.sleep(0.01)
+    over.set()
+    await asyncio.gather(*keeping)
+    await pool.close()
+
+
+async def test_a_first_connection_that_fails_is_tried_once_for_all(few: Few) -> None:
+    pool = Pool(few.connect, 10)
+    few.away = True
+    failed = await asyncio.gather(*(ping(pool) for _ in range(5)), return_exceptions=True)
+    assert [type(error) for error in failed] == [ConnectionRefusedError] * 5
+    assert few.tried == 1
+    few.away = False
+    await ping(pool)
+    await pool.close()
+
+
+async def test_a_first_connection_whose_caller_gives_up_is_tried_by_the_next(few: Few) -> None:
+    pool = Pool(few.connect, 10)
+    first, second = asyncio.ensure_future(ping(pool)), asyncio.ensure_future(ping(pool))
+    await asyncio.sleep(0)
+    first.cancel()
+    await second
+    assert few.tried == 2
+    await pool.close()
+
+
+async def test_what_no_one_needs_is_closed(few: Few, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool(few.connect, 10)
+    held = [await pool.acquire() for _ in range(5)]
+    for link in held:
+        pool.release(link, None)
+    monkeypatch.setattr("dibs.stores.common.pool.IDLE", -1.0)
+    for _ in range(4):
+        await ping(pool)
+    monkeypatch.undo()
+    async with asyncio.timeout(10):
+        while sum(link.is_closed() for link in few.opened) < 4:  # noqa: ASYNC110 - it is closed by and by
+            await asyncio.sleep(0.01)
+    await ping(pool)
+    assert (few.tried, sum(link.is_closed() for link in few.opened)) == (5, 4)
+    await pool.close()

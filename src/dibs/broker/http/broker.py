@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from dibs.domain.settings import Config
 
 POLL = 25.0
-"""Seconds that one request waits for a job: proxies cut longer ones."""
+"""Seconds that one request waits for a job at the most: proxies cut longer ones."""
 TICK = 1e-6
 """Seconds; what a clock that counts microseconds cannot tell apart from nothing."""
 NAP = 0.1
@@ -137,7 +137,8 @@ class HttpBroker:
         end = self._clock.monotonic() + wait
         left = wait
         while True:
-            now = min(left, POLL)
+            # Those who lost their server together are not to come back together, again and again.
+            now = min(left, POLL * self._clock.random.uniform(0.5, 1.0))
             request = Request(
                 "POST",
                 "/api/tasks/claim",

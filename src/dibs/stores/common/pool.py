@@ -1,8 +1,14 @@
-"""Connections of one event loop: as many as are used at once, kept for the next, and given up at the first doubt."""
+"""Connections of one event loop: as many as are used at once, kept for the next, and given up at the first doubt.
+
+A server has only so many to give, and a thousand workers that begin at once, or come back at once, want theirs at
+once. So the first is opened alone, and the others who wait for it may have it in turn, if it is soon free again; and
+what no one has needed for a while is closed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -12,6 +18,14 @@ from dibs.stores.common.connecting import is_asked
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
+
+
+IDLE = 30.0
+"""Seconds for which one is kept that no one needs: longer than anything that comes again and again takes to come."""
+
+
+SOON = 0.1
+"""Seconds for which those who waited for the first connection wait for it to be free, before they open their own."""
 
 
 class Link(Protocol):
@@ -69,11 +83,13 @@ class Pool(Generic[L]):
         self, connect: Callable[[], Awaitable[L]], most: int, broken: Callable[[], None] = lambda: None
     ) -> None:
         self._connect, self._most, self._broken = connect, most, broken
-        self._free: list[L] = []
+        self._free: dict[L, float] = {}  # and since when; the last to come is the first to go
         self._used: set[L] = set()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[Exception | None]] = deque()
         self._open = 0
+        self._opening = 0  # of these
         self._ended = False
+        self._leaving: set[asyncio.Task[None]] = set()
 
     def connection(self) -> Lent[L]:
         """Give a connection for a moment. An error, or a caller who gives up, costs it: no one inherits its state."""
@@ -88,17 +104,17 @@ class Pool(Generic[L]):
     async def _next(self) -> L:
         while True:
             while self._free:
-                link = self._free.pop()
+                link, _ = self._free.popitem()
                 if not link.is_closed():
                     return link
                 link.terminate()
                 self._open -= 1
-            if self._open < self._most:
-                break
-            turn = asyncio.get_running_loop().create_future()
+            if self._open < self._most and (self._open > self._opening or not self._opening):
+                return await self._open_one()
+            turn: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
-                await turn
+                error = await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self._wake()
@@ -106,13 +122,25 @@ class Pool(Generic[L]):
             finally:
                 with suppress(ValueError):
                     self._waiting.remove(turn)
+            if error is not None:
+                raise error
+
+    async def _open_one(self) -> L:
         self._open += 1
+        self._opening += 1
         try:
-            return await self._connect()
-        except BaseException:
+            link = await self._connect()
+        except BaseException as error:
             self._open -= 1
+            self._opening -= 1
+            if not self._open and isinstance(error, Exception):  # what they waited for is not to be had
+                self._wake_all(error)
             self._wake()
             raise
+        self._opening -= 1
+        if self._waiting:
+            asyncio.get_running_loop().call_later(SOON, self._wake_all)
+        return link
 
     def release(self, link: L, error: BaseException | None) -> None:
         """Take one back, after whatever went wrong."""
@@ -131,15 +159,26 @@ class Pool(Generic[L]):
         if link.is_closed():
             self._open -= 1
         else:
-            self._free.append(link)
+            self._free[link] = time.monotonic()
+            self._part()
         self._wake()
+
+    def _part(self) -> None:
+        """Close the one that has been free for longest, if that is long. There is at least the one that came last."""
+        link, since = next(iter(self._free.items()))
+        if time.monotonic() - since > IDLE:
+            del self._free[link]
+            self._open -= 1
+            task = asyncio.get_running_loop().create_task(_close(link))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
 
     def _drop_free(self) -> None:
         """Give up the others too: what has hurt one, a network that fell silent or a server that went, has hurt them.
 
         Each would otherwise be found out by a caller of its own, who waits for it in vain.
         """
-        free, self._free = self._free, []
+        free, self._free = self._free, {}
         self._open -= len(free)
         for link in free:
             link.terminate()
@@ -148,6 +187,11 @@ class Pool(Generic[L]):
         """Cut those that are thought to be dead; who waits for an answer on one is told at once."""
         for link in filter(dead, [*self._free, *self._used]):
             link.terminate()
+
+    def _wake_all(self, error: Exception | None = None) -> None:
+        for turn in self._waiting:
+            if not turn.done():
+                turn.set_result(error)
 
     def _wake(self) -> None:
         while self._waiting:
@@ -158,10 +202,11 @@ class Pool(Generic[L]):
 
     async def close(self) -> None:
         """Close all that are free, and give up on those that are used."""
-        free, self._free = self._free, []
+        free, self._free = self._free, {}
         for link in free:
-            with suppress(Exception):
-                await link.close()
+            await _close(link)
+        if self._leaving:
+            await asyncio.wait(self._leaving)
         self.terminate()
 
     def terminate(self) -> None:
@@ -170,4 +215,9 @@ class Pool(Generic[L]):
         for link in [*self._free, *self._used]:
             with suppress(Exception):
                 link.terminate()
-        self._free = []
+        self._free = {}
+
+
+async def _close(link: Link) -> None:
+    with suppress(Exception):
+        await link.close()
