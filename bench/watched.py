@@ -170,7 +170,7 @@ class Served:
         return round(sum(float(line.rpartition(" ")[2]) for line in lines))
 
     def _metrics(self) -> str:
-        with urllib.request.urlopen(f"{self.url}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=60) as answer:
             return str(answer.read().decode())
 
     async def connections(self) -> int:

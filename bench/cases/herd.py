@@ -62,7 +62,7 @@ class Herd(NamedTuple):
 
 
 async def _measure(run: Run, case: str, watching: Callable[[Run], AbstractAsyncContextManager[Watched]]) -> None:
-    calm, after = run.size(10, 5), FREE + run.size(25, 10)
+    calm, after = run.size(25, 10), FREE + run.size(25, 10)
     async with watching(run) as watched, AsyncExitStack() as stack:
         herd = Herd(run, case, watched, [])
         with run.view.step(f"a thousand workers on {watched.name}", 6) as step:
