@@ -3,6 +3,7 @@ users of other queues reported, on which stores; and the figures of the last run
 
 python tools/guarantees.py            write them
 python tools/guarantees.py --check    fail if the page is not what would be written
+python tools/guarantees.py --soak FILE.json ...    keep what soaks have written, as one, and write them
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+
+from figures import record
 
 from dibs.domain.audit import PROMISES
 
@@ -51,7 +54,10 @@ TESTS: dict[int, list[str]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--soak", type=Path, nargs="+", default=[], metavar="FILE")
     args = parser.parse_args()
+    if args.soak:
+        record("soak", soaked(args.soak))
     page = PAGE.read_text()
     made = _put(_put(_put(page, "table", table()), "failures", failures()), "figures", figures())
     if args.check:
@@ -61,6 +67,20 @@ def main() -> int:
         return 0
     PAGE.write_text(made)
     return 0
+
+
+def soaked(files: list[Path]) -> dict[str, Any]:
+    """Add soaks up; one that has found something is no figure."""
+    soaks = [soak for file in files for soak in json.loads(file.read_text())["soaks"]]
+    if broken := [soak["stage"] for soak in soaks if not soak["ok"] or not soak["prompt"]]:
+        sys.exit(f"a promise was broken on {', '.join(broken)}")
+    return {
+        "stages": [soak["stage"] for soak in soaks],
+        "seconds": round(sum(soak["seconds"] for soak in soaks)),
+        "faults": sum(len(soak["happened"]) for soak in soaks),
+        "jobs": sum(soak["verdict"]["jobs"] for soak in soaks),
+        "operations": sum(soak["verdict"]["operations"] for soak in soaks),
+    }
 
 
 def table() -> str:
@@ -98,6 +118,12 @@ def figures() -> str:
         lines.append(
             f"| small worlds | {len(worlds['worlds'])} worlds, {worlds['states']:,} states, to the end, in "
             f"{_time(worlds['seconds'])}: every promise kept |"
+        )
+    if soak := known.get("soak"):
+        lines.append(
+            f"| soak | {_time(soak['seconds'])} in all, on {', '.join(soak['stages'])}: {soak['faults']:,} faults, "
+            f"{soak['jobs']:,} jobs, {soak['operations']:,} operations: nothing lost, nothing double, every history "
+            f"clean ([on PostgreSQL](soak.svg)) |"
         )
     if board := known.get("board"):
         mistakes = board["mistakes"]

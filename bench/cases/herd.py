@@ -27,7 +27,7 @@ FREE = 5
 """Seconds after a restart that are not held to that."""
 RATE = 50
 """Jobs that are enqueued in a second, where any are."""
-MOST_ASK = 0.2
+MOST_ASK = 0.1
 """Of all workers: so many statements a new job may cost, beside what they ask anyway."""
 SETTLE_DOWN = 35.0
 """Seconds after all have come: connections that were needed at the beginning alone are closed after thirty."""

@@ -14,8 +14,8 @@ from bench.plot import COLOURS, DASHES
 
 WIDTH, HEIGHT = 420, 300
 LEFT, RIGHT, TOP, BOTTOM = 62, 16, 44, 44
-BENT = 0.9
-"""The part of the most that any number of workers reached from which adding more is worth little."""
+FULL = 0.95
+"""The part of the servers' time from which they are as good as busy."""
 
 Simulated = list[dict[str, Any]]  # of one profile on one place: workers, rate, busy, claimed
 
@@ -44,19 +44,18 @@ def crowds_table(costs: list[dict[str, Any]]) -> str:
 
 
 def carried_table(simulated: list[dict[str, Any]]) -> str:
-    """How much each place carries, and with how many workers it is as good as reached."""
+    """How much each place carries, and from how many workers on its servers have no more to give."""
     lines = [
-        "| | profile | on paper | simulated, at most | reached with | a claim gets | with twice the workers |",
+        "| | profile | on paper | its processors are busy from | simulated, at most | with | a claim gets then |",
         "|---|---|---|---|---|---|---|",
     ]
     for each in simulated:
         points: Simulated = each["points"]
-        most = max(point["rate"] for point in points)
-        bend = next(point for point in points if point["rate"] >= BENT * most)
-        after = [point for point in points if point["workers"] > bend["workers"]]
-        later = f"{after[0]['rate'] / bend['rate']:.2f} ×" if after else ""
-        said = [each["place"], each["profile"], _rate(each["paper"]), _rate(most), f"{bend['workers']:,} workers"]
-        lines.append(f"| {' | '.join(said)} | {bend['claimed']:.1f} jobs | {later} |")
+        most = max(points, key=lambda point: point["rate"])
+        full = next((point for point in points if point["busy"] >= FULL), None)
+        full_from = f"{full['workers']} workers, {_rate(full['rate'])}" if full else f"not with {points[-1]['workers']}"
+        said = [each["place"], each["profile"], _rate(each["paper"]), full_from, _rate(most["rate"])]
+        lines.append(f"| {' | '.join(said)} | {most['workers']} workers | {most['claimed']:.1f} jobs |")
     return "\n".join(lines)
 
 

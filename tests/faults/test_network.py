@@ -269,8 +269,10 @@ class TestCutAfterCommit:
     @pytest.mark.parametrize("verb", ["complete", "release"])
     async def test_settle(self, kind: Kind, store: ServerStore, proxy: Proxy, verb: str, *, silently: bool) -> None:
         write: Callable[[Any], Any] = completed if verb == "complete" else lambda job: transitions.release(job.ref)
-        await settle(store, write(await enqueue_and_claim(store, new_job("a", task="first"))))  # prepares
-        await enqueue(store, new_job("b", task="second"))
+        # Both at once: a hint that is sent a moment later would be what is cut.
+        await enqueue(store, new_job("a", task="first"), new_job("b", task="second"))
+        [first] = await claim(store, tasks=("first",), limit=1)
+        await settle(store, write(first))  # prepares
         [job] = await claim(store, tasks=("second",), limit=1)
         proxy.cut_after(kind.commits_one if verb == "complete" else kind.commits, silently=silently)
         await fails_within(settle(store, write(job)), LIMIT + SLACK)
