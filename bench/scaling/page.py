@@ -110,7 +110,8 @@ def _panel(profile: str, lines: dict[str, Simulated]) -> Iterator[str]:
         yield f'<text x="{x(workers):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{workers}</text>'
     yield f'<text x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 8}" text-anchor="middle">workers (jobs a second upwards)</text>'
     for index, (place, line) in enumerate(lines.items()):
-        style = f'stroke="{COLOURS[index % 4]}" stroke-dasharray="{DASHES[index % 4]}" fill="none" stroke-width="2"'
+        colour, dash = COLOURS[index % len(COLOURS)], DASHES[(index + index // len(COLOURS)) % len(DASHES)]
+        style = f'stroke="{colour}" stroke-dasharray="{dash}" fill="none" stroke-width="2"'
         drawn = " ".join(f"{x(point['workers']):.1f},{y(point['rate']):.1f}" for point in line)
         yield f'<polyline points="{drawn}" {style}/>'
         yield f'<line x1="{LEFT + 8}" x2="{LEFT + 34}" y1="{TOP + 14 * index}" y2="{TOP + 14 * index}" {style}/>'
