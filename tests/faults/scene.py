@@ -145,7 +145,10 @@ class Scene:
         for process in self.workers.values():
             process.send_signal(signal.SIGTERM)
         for process in self.workers.values():
-            assert await asyncio.to_thread(process.wait, 20) == 0, self.said()
+            try:
+                assert await asyncio.to_thread(process.wait, 20) == 0, self.said()
+            except subprocess.TimeoutExpired:
+                raise AssertionError(f"a worker does not end: {self.said()}") from None
 
     async def check(self) -> None:
         acknowledged = {job for producer in self.producers for job in producer.acknowledged}
