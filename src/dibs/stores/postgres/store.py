@@ -367,9 +367,10 @@ class PostgresStore:
     async def put(
         self, name: str, value: bytes | None, *, expect: int | None = None, keep_us: int | None = None
     ) -> Document | None:
-        # Those who compare wait for each other, and the last of many on a busy machine for long. Not a worker that says
-        # that it is alive: on a connection that has died it would be as long in coming to its end (test_work_goes_on).
-        more = 0.0 if expect is None else _PATIENCE_SECONDS
+        # Writers of one document wait for each other, and the last of many on a busy machine for long. But what expires
+        # is a process's own, which says that it is alive: on a connection that has died it would wait as long in vain,
+        # and its worker with it, which was told to end (test_work_goes_on).
+        more = 0.0 if keep_us is not None else _PATIENCE_SECONDS
         return await self._again(lambda turn: registry.put(turn, name, value, expect, keep_us), more)
 
     async def migrate(self, *, dry_run: bool = False) -> list[str]:
