@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import ast
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from dibs.domain.audit import PROMISES
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench.scaling.page import put  # noqa: E402 - found only now
 from tests.failures.collecting import collect  # noqa: E402 - found only now
 from tests.failures.table import table as table_of_failures  # noqa: E402 - likewise
 
@@ -59,7 +59,7 @@ def main() -> int:
     if args.soak:
         record("soak", soaked(args.soak))
     page = PAGE.read_text()
-    made = _put(_put(_put(page, "table", table()), "failures", failures()), "figures", figures())
+    made = put(put(put(page, "table", table()), "failures", failures()), "figures", figures())
     if args.check:
         if made != page:
             print(f"{PAGE.relative_to(ROOT)} is not up to date: run tools/guarantees.py", file=sys.stderr)
@@ -152,13 +152,6 @@ def _places() -> dict[str, str]:
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                     found.setdefault(node.name, str(file.relative_to(ROOT)))
     return found
-
-
-def _put(page: str, name: str, text: str) -> str:
-    pattern = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-    if not pattern.search(page):
-        sys.exit(f"{PAGE.name} has no place for the {name}")
-    return pattern.sub(lambda match: f"{match[1]}{text}\n{match[2]}", page)
 
 
 if __name__ == "__main__":

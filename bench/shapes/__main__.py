@@ -19,6 +19,7 @@ from statistics import median
 import asyncpg
 
 from bench.postgres import Postgres, serving
+from bench.processor import spent
 from bench.run import Broken, Run
 from bench.shapes.statements import SHAPES, Shape
 from bench.view import View
@@ -39,9 +40,9 @@ class Subject:
         self.settles: list[float] = []
 
     async def step(self) -> None:
-        before = _cpu(self.backend)
+        before = spent(self.backend)
         await self._step()
-        self.used += _cpu(self.backend) - before
+        self.used += spent(self.backend) - before
 
     async def _step(self) -> None:
         began = time.perf_counter()
@@ -66,11 +67,6 @@ class Subject:
         name = f"{self.shape.name}{', from the last place' if self.cursor else ''}"
         cost = 1e6 * self.used / (BATCH * len(self.claims))
         return f"| {about} | {name} | {told} | {1e3 * median(self.settles):.2f} | {rate:,.0f} | {cost:.1f} |"
-
-
-def _cpu(backend: int) -> float:
-    """Say how long a server's process has run, in seconds. It says more than a clock where others use the machine."""
-    return int(Path(f"/proc/{backend}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
 
 
 async def compare(server: Postgres, jobs: int, *, held: bool) -> None:

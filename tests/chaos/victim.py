@@ -9,16 +9,14 @@ Nothing of dibs is replaced or waited for; the thread that commits is the one th
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 import dibs
+from tests.chaos.dying import LEASE, LONG_LEASE, die
 from tests.chaos.histories import recording
 
 POINTS: dict[str, tuple[str, str]] = {
@@ -32,14 +30,6 @@ POINTS: dict[str, tuple[str, str]] = {
     "before the settle commits": ("settle", "before"),
     "after the settle commits": ("settle", "after"),
 }
-LEASE = 1.0
-LONG_LEASE = 60.0
-"""One that is not extended before its claim is settled, on however slow a machine: the trap would take that for it."""
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)  # the signal may be delivered on another thread, a moment later: nothing more happens on this one
 
 
 class Trap:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import socket
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import dibs
+from tests.chaos.dying import LEASE, LONG_LEASE, die
 from tests.chaos.histories import recording
 
 POINTS: dict[str, tuple[str, str]] = {
@@ -37,16 +37,8 @@ POINTS: dict[str, tuple[str, str]] = {
 """Each is the name of its victim, of its queue, and of its key."""
 LETTER = "what-is-enqueued"
 """Params, by which an enqueue is known from all that may be asked before it."""
-LEASE = 1.0
-LONG_LEASE = 60.0
-"""One that is not extended before its claim is settled, on however slow a machine: the trap would take that for it."""
 QUIET = 0.1
 """Seconds: a server that has begun to answer has done all that it was asked in one go."""
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)  # the signal may be delivered on another thread, a moment later: nothing more happens on this one
 
 
 class Trap:
