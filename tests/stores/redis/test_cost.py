@@ -20,6 +20,7 @@ from dibs.testing.conformance.builders import claim, completed, enqueue, find, n
 from dibs.testing.conformance.read import audited
 from dibs.testing.conformance.restore import lives, restored
 from tests.servers import redis as server
+from tests.stores.redis.drafts import varied
 
 MANY = 5_000
 
@@ -149,19 +150,7 @@ async def test_a_pending_job_takes_less_than_a_kibibyte_beside_its_params(bytes_
 
 async def test_what_is_gone_leaves_nothing_behind(store: RedisStore, clock: FakeClock, own: redis.Redis) -> None:
     for n in range(3):
-        drafts = [
-            new_job(
-                f"{n}-{m}",
-                queue=f"q{m}",
-                tags=("a", "b"),
-                batch_id="b",
-                unique_key=f"u{m}",
-                idempotency_key=f"k{n}{m}",
-                keep=1,
-            )
-            for m in range(20)
-        ]
-        await enqueue(store, *drafts)
+        await enqueue(store, *varied(n))
         jobs = await claim(store, limit=15)
         await settle(store, *map(completed, jobs))
         await settle(store, *(completed(job) for job in await claim(store)))

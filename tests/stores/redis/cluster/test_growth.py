@@ -7,7 +7,8 @@ import redis
 from dibs.clock import FakeClock
 from dibs.stores.redis import ClusterStore
 from dibs.stores.redis.cluster.shards import SHARDS
-from dibs.testing.conformance.builders import claim, completed, enqueue, new_job, settle
+from dibs.testing.conformance.builders import claim, completed, enqueue, settle
+from tests.stores.redis.drafts import varied
 
 
 def left(url: str) -> list[str]:
@@ -21,19 +22,7 @@ def left(url: str) -> list[str]:
 async def test_what_is_gone_leaves_nothing_behind(store: ClusterStore, clock: FakeClock, url: str) -> None:
     """Neither of jobs, nor of their names, which may be in another shard, nor of what was noted."""
     for n in range(3):
-        drafts = [
-            new_job(
-                f"{n}-{m}",
-                queue=f"q{m}",
-                tags=("a", "b"),
-                batch_id="b",
-                unique_key=f"u{m}",
-                idempotency_key=f"k{n}{m}",
-                keep=1,
-            )
-            for m in range(20)
-        ]
-        await enqueue(store, *drafts)
+        await enqueue(store, *varied(n))
         await settle(store, *map(completed, await claim(store, limit=100)))
     await store.put("worker/a", b"1", keep_us=1)
     await store.put("paused/q", b"1", keep_us=1)
