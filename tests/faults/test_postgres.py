@@ -28,7 +28,7 @@ LIMIT = 1.0
 """Seconds that these stores let a server be silent."""
 TURN = statement("document_lock")
 LOCKED = """SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
-  AND state = 'idle in transaction' AND query LIKE '%FOR UPDATE OF job SKIP LOCKED%')"""
+  AND state = 'idle in transaction' AND query LIKE '%FOR UPDATE SKIP LOCKED%')"""
 
 
 @pytest.fixture

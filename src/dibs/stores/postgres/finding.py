@@ -29,7 +29,8 @@ _BY_FAILURE = "SELECT job.seq FROM dibs_job AS job WHERE job.status = 'failed'"
 _BY_LEASE = "SELECT job.seq FROM dibs_job AS job WHERE job.status = 'claimed'"
 _BY_LANE = "SELECT job.seq FROM dibs_job AS job WHERE job.status = 'pending'"
 
-_OF_BATCH = " AND job.batch_id = {}"
+# A list, or the order would be that of all jobs to the planner too, and it might walk those (ADR 8).
+_OF_BATCH = " AND job.batch_id = ANY (ARRAY[{}::text])"
 _IN_QUEUE = " AND EXISTS (SELECT FROM dibs_lane AS lane WHERE lane.id = job.lane AND lane.queue = {})"
 _OF_TASK = " AND EXISTS (SELECT FROM dibs_lane AS lane WHERE lane.id = job.lane AND lane.task = {})"
 _AT_LEAST = " AND EXISTS (SELECT FROM dibs_lane AS lane WHERE lane.id = job.lane AND lane.priority >= {})"
@@ -40,12 +41,9 @@ _WITH_TAG = " AND EXISTS (SELECT FROM dibs_tag AS tag WHERE tag.tag = {} AND tag
 _WITH_TEXT = " AND (strpos(job.id, {0}::text) > 0 OR position(convert_to({0}::text, 'UTF8') IN job.params) > 0)"
 _BEFORE = " AND job.seq < {}"
 _AFTER = " AND job.seq > {}"
-_ORDER = {
-    (True, False): " ORDER BY job.seq",
-    (False, False): " ORDER BY job.seq DESC",
-    (True, True): " ORDER BY job.seq + 0",
-    (False, True): " ORDER BY job.seq + 0 DESC",
-}
+_WALKED = {True: " ORDER BY job.seq", False: " ORDER BY job.seq DESC"}
+_WALKED_BY_BATCH = {True: " ORDER BY job.batch_id, job.seq", False: " ORDER BY job.batch_id DESC, job.seq DESC"}
+_SORTED = {True: " ORDER BY job.seq + 0", False: " ORDER BY job.seq + 0 DESC"}
 _LIMIT = " LIMIT {}"
 
 
@@ -68,7 +66,7 @@ async def _few_pending(turn: Turn, query: Query) -> bool:
 
 def compose(query: Query, *, few_pending: bool) -> tuple[str, list[Any]]:
     """Put the parts together: which index to walk, what to leave out, in which order."""
-    driver, sorts = _driver(query, few_pending=few_pending)
+    driver, order = _driver(query, few_pending=few_pending)
     parts = [
         (driver, query.tag if driver is _BY_TAG else None),
         (_OF_BATCH, query.batch_id),
@@ -81,7 +79,7 @@ def compose(query: Query, *, few_pending: bool) -> tuple[str, list[Any]]:
         (_WITH_TAG, None if driver is _BY_TAG else query.tag),
         (_WITH_TEXT, query.q),
         (_AFTER if query.oldest_first else _BEFORE, query.cursor),
-        (_ORDER[query.oldest_first, sorts], None),
+        (order[query.oldest_first], None),
         (_LIMIT, query.limit + 1),
     ]
     sql, bindings = "", []
@@ -94,14 +92,14 @@ def compose(query: Query, *, few_pending: bool) -> tuple[str, list[Any]]:
     return sql, bindings
 
 
-def _driver(query: Query, *, few_pending: bool) -> tuple[str, bool]:
-    """Choose what to walk, and say whether what is found must be sorted."""
+def _driver(query: Query, *, few_pending: bool) -> tuple[str, dict[bool, str]]:
+    """Choose what to walk, and in which order; what is not walked in the enqueue order must be sorted."""
     if query.batch_id is not None:
-        return _ALL, False
+        return _ALL, _WALKED_BY_BATCH
     if query.tag is not None:
-        return _BY_TAG, False
+        return _BY_TAG, _WALKED
     if query.status == (Status.FAILED,):
-        return _BY_FAILURE, False
+        return _BY_FAILURE, _WALKED
     if query.status == (Status.CLAIMED,):
-        return _BY_LEASE, True
-    return (_BY_LANE, True) if few_pending else (_ALL, False)
+        return _BY_LEASE, _SORTED
+    return (_BY_LANE, _SORTED) if few_pending else (_ALL, _WALKED)

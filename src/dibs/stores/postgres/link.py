@@ -45,6 +45,15 @@ PLANS = {
 KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 SERVER_KEEP_ALIVE = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
 
+# Arrays that statements use, by number and that of what is in them. PostgreSQL never changes these, but asyncpg would
+# ask for them on each connection, by a query that costs the server more than all the rest of connecting.
+ARRAYS = {1001: ("bytea", 17), 1007: ("int4", 23), 1016: ("int8", 20), 1022: ("float8", 701)}
+_UNUSED = dict.fromkeys(("range_subtype", "attrtypoids", "basetype"))
+_TYPES = [
+    {"oid": oid, "ns": "pg_catalog", "name": f"_{name}", "elemtype": element, "elemdelim": ",", "kind": b"b", **_UNUSED}
+    for oid, (name, element) in ARRAYS.items()
+]
+
 _END_LOST = statement("end_lost")
 
 Connection = Any  # asyncpg's, or what looks like it
@@ -98,6 +107,7 @@ async def _connect(address: Address, lost: set[int] | None) -> Link:
         connection_class=Link,
     )
     _keep_alive(link)
+    link.get_settings().register_data_types(_TYPES)
     link.lost = lost
     if lost:
         await _end(link, lost)

@@ -3,8 +3,10 @@
 --   exactly its share of them: no more is locked than is leased, and what another claimer holds is passed by. Who got less
 --   than there seemed to be asks again, with more candidates ($14) than wanted.
 --   MATERIALIZED: run twice, the subquery would lease more than it returns (test_claim_leases_what_it_returns).
---   A row that changed a moment ago may be newer than our time, and is never put before it.
--- Index: dibs_job_pending from the place that a lane is known to be empty up to, dibs_lane_name, then primary keys.
+--   A row that changed a moment ago may be newer than our time, and is never put before it. One that changes between our
+--   snapshot and its lock is not found by ctid: who got less asks again (test_what_changes_before_its_lock_is_left_alone).
+-- Index: dibs_job_pending from the place that a lane is known to be empty up to, dibs_lane_name, then ctid, which leaves the
+--   planner no other index to walk, as OFFSET 0 does (ADR 8).
 --   (|| '' hides the status from the planner: it would walk all that waits to find the few that are locked.)
 --   Where as many lanes are busy as jobs are wanted, none is walked beyond the first job of the last of them.
 -- One who finds nothing is told, if it wants to know ($15), when the first lease runs out (dibs_job_leases), and need not
@@ -22,7 +24,7 @@ WITH moment AS MATERIALIZED (
   WHERE ($2::text[] IS NULL OR lane.queue = ANY ($2)) AND ($3::text[] IS NULL OR lane.task = ANY ($3))
     AND NOT EXISTS (
       SELECT FROM dibs_document AS pause
-      WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now))
+      WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now) OFFSET 0)
 ), busy AS MATERIALIZED (
   SELECT lane.*, first.due AS first
   FROM moment CROSS JOIN lane CROSS JOIN LATERAL (
@@ -50,12 +52,12 @@ WITH moment AS MATERIALIZED (
   ) AS job
   ORDER BY lane.level, job.due, job.seq LIMIT $14::integer
 ), picked AS MATERIALIZED (
-  SELECT job.seq, lane.queue, lane.task, lane.priority,
+  SELECT job.ctid, job.seq, lane.queue, lane.task, lane.priority,
     row_number() OVER (ORDER BY lane.level, job.due, job.seq)::integer AS rank
   FROM moment CROSS JOIN (
     SELECT candidate.*, count(*) AS number FROM candidate GROUP BY id, queue, task, priority, level, due, seq
   ) AS lane CROSS JOIN LATERAL (
-    SELECT job.due, job.seq FROM dibs_job AS job
+    SELECT job.ctid, job.due, job.seq FROM dibs_job AS job
     WHERE job.lane = lane.id AND job.status = 'pending' AND (job.due, job.seq) >= (lane.due, lane.seq)
       AND job.due <= moment.now AND job.max_attempts - job.attempts >= $6::integer
     ORDER BY job.due, job.seq LIMIT lane.number FOR UPDATE SKIP LOCKED
@@ -70,7 +72,7 @@ WITH moment AS MATERIALIZED (
     claimed = greatest(moment.now, job.updated), updated = greatest(moment.now, job.updated),
     claim_lease = coalesce(leased.lease, job.lease),
     lease_expires = greatest(moment.now, job.updated) + coalesce(leased.lease, job.lease), settled_as = NULL, untold = 1
-  FROM moment, leased WHERE job.seq = leased.seq AND job.status || '' = 'pending'
+  FROM moment, leased WHERE job.ctid = leased.ctid AND job.status || '' = 'pending'
   RETURNING leased.rank, job.lane, job.seq, job.id, leased.queue, leased.task, job.params, leased.priority, job.due,
     job.attempts, job.max_attempts, job.fence, job.created, job.terms, job.claimed, job.claim_lease, job.idempotency_key,
     job.unique_key, job.batch_id, job.error, job.progress, job.progress_note, job.events, job.worker_id, job.lease_expires

@@ -1,6 +1,6 @@
 -- claim_pick_newest.sql: lock the newest due jobs of the wanted lanes. Costs what it skips, all that is due there.
--- Race: two claimers, one job -> SKIP LOCKED. Index: dibs_job_pending, lane by lane. Order: enqueue order, backwards, by sorting: + 0
---   keeps the planner from walking all jobs in that order.
+-- Race: two claimers, one job -> SKIP LOCKED. Index: dibs_job_pending, lane by lane; dibs_document_pkey
+--   (OFFSET 0: ADR 8). Order: enqueue order, backwards, by sorting: + 0 keeps the planner from walking all jobs in that order.
 WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
   FROM dibs_clock
@@ -12,5 +12,5 @@ WHERE job.status = 'pending' AND job.due <= (SELECT moment.now FROM moment)
     WHERE ($2::text[] IS NULL OR lane.queue = ANY ($2)) AND ($3::text[] IS NULL OR lane.task = ANY ($3))
       AND NOT EXISTS (
         SELECT FROM dibs_document AS pause
-        WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now))))
+        WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now) OFFSET 0)))
 ORDER BY job.seq + 0 DESC LIMIT $5::integer FOR UPDATE SKIP LOCKED

@@ -1,5 +1,6 @@
 -- claim_pick_random.sql: lock some of the due jobs of the wanted lanes, drawn with the salt $6. Costs what is due there.
--- Race: two claimers, one job -> SKIP LOCKED. Index: dibs_job_pending, lane by lane. Order: by the hash.
+-- Race: two claimers, one job -> SKIP LOCKED. Index: dibs_job_pending, lane by lane; dibs_document_pkey
+--   (OFFSET 0: ADR 8). Order: by the hash.
 WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
   FROM dibs_clock
@@ -11,5 +12,5 @@ WHERE job.status = 'pending' AND job.due <= (SELECT moment.now FROM moment)
     WHERE ($2::text[] IS NULL OR lane.queue = ANY ($2)) AND ($3::text[] IS NULL OR lane.task = ANY ($3))
       AND NOT EXISTS (
         SELECT FROM dibs_document AS pause
-        WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now))))
+        WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now) OFFSET 0)))
 ORDER BY hashint8extended(job.seq, $6::bigint) LIMIT $5::integer FOR UPDATE SKIP LOCKED

@@ -1,6 +1,6 @@
 -- claim_take.sql: lease the jobs that this transaction has just picked and locked.
--- Race: none, the rows are locked; the status is compared all the same. Index: primary keys. Order: rank, the order in which
---   they were picked; the rows themselves come in any order. Log: as in claim.sql.
+-- Race: none, the rows are locked; the status is compared all the same. Index: primary keys, then
+--   ctid (ADR 8). Order: rank, the order in which they were picked; the rows themselves come in any order. Log: as in claim.sql.
 WITH moment AS MATERIALIZED (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now
   FROM dibs_clock
@@ -11,8 +11,9 @@ WITH moment AS MATERIALIZED (
     claim_lease = coalesce($5::bigint, job.lease),
     lease_expires = greatest(moment.now, job.updated) + coalesce($5::bigint, job.lease), settled_as = NULL, untold = 1
   FROM moment CROSS JOIN unnest($2::bigint[]) WITH ORDINALITY AS picked (seq, rank)
-  JOIN dibs_job AS old ON old.seq = picked.seq JOIN dibs_lane AS lane ON lane.id = old.lane
-  WHERE job.seq = picked.seq AND job.status || '' = 'pending'
+  CROSS JOIN LATERAL (SELECT old.ctid, old.lane FROM dibs_job AS old WHERE old.seq = picked.seq OFFSET 0) AS old
+  JOIN dibs_lane AS lane ON lane.id = old.lane
+  WHERE job.ctid = old.ctid AND job.status || '' = 'pending'
   RETURNING picked.rank, job.lane, job.seq, job.id, lane.queue, lane.task, job.params, lane.priority, job.due,
     job.attempts, job.max_attempts, job.fence, job.created, job.terms, job.claimed, job.claim_lease, job.idempotency_key,
     job.unique_key, job.batch_id, job.error, job.progress, job.progress_note, job.events, job.worker_id, job.lease_expires

@@ -1,6 +1,6 @@
 -- peek.sql: when the first job of the wanted lanes is due, and what time it is; no job: no time.
--- Race: a hint only. Index: dibs_job_pending, one seek for each lane, from the place that it is known to be empty up to.
--- Order: none.
+-- Race: a hint only. Index: dibs_job_pending, one seek for each lane, from the place that it is known to be empty up to;
+--   dibs_document_pkey (OFFSET 0: ADR 8). Order: none.
 SELECT moment.now, (
   SELECT min(first.due) FROM dibs_lane AS lane
   LEFT JOIN unnest($5::bigint[], $6::bigint[], $7::bigint[]) AS place (lane, due, seq) ON place.lane = lane.id
@@ -14,7 +14,7 @@ SELECT moment.now, (
   WHERE ($2::text[] IS NULL OR lane.queue = ANY ($2)) AND ($3::text[] IS NULL OR lane.task = ANY ($3))
     AND NOT EXISTS (
       SELECT FROM dibs_document AS pause
-      WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now))
+      WHERE pause.name = 'paused/' || lane.queue AND (pause.expires IS NULL OR pause.expires > moment.now) OFFSET 0)
 )
 FROM (
   SELECT greatest(coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint), last_value) AS now

@@ -1,7 +1,7 @@
 -- write_job.sql: what has become of jobs.
 -- Race: none, the rows are locked. Those that end are written before those that begin again, so that a key is free by then.
 -- Log: what the rows told themselves until now is put into the log first.
--- Index: primary keys. Order: none.
+-- Index: primary keys, then ctid (ADR 8). Order: none.
 WITH told AS (
   INSERT INTO dibs_event (job, n, event, before, after, worker_id, actor, fence, attempts, due, lease_expires, at, note)
   SELECT job, n, event, before, after, worker_id, actor, fence, attempts, due, lease_expires, at, note
@@ -17,5 +17,5 @@ FROM unnest(
   $10::double precision[], $11::text[], $12::bytea[], $13::bytea[]
 ) AS new (
   seq, status, due, attempts, events, updated, settled_as, completed, expires, progress, progress_note, error, result
-)
-WHERE job.seq = new.seq
+) CROSS JOIN LATERAL (SELECT old.ctid FROM dibs_job AS old WHERE old.seq = new.seq OFFSET 0) AS old
+WHERE job.ctid = old.ctid
