@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dibs.domain.job import Counts, QueueInfo
 from dibs.store import EXACT_COUNT
@@ -30,9 +30,12 @@ class Tally(NamedTuple):
 
 
 async def tally(site: Part, queue: str | None = None) -> Tally:
-    """Count the jobs of one queue or of all."""
-    rows, oldest = await _rows(site, queue)
-    claimed = await _claimed(site)
+    """Count the jobs of one queue or of all, at one moment as long as there are not very many claims."""
+    answer = await site.run(_COUNT, site.told, queue or b"", _STEP)
+    claimed, walked, end = _leased(answer)
+    rows, oldest = _rows(answer[end:])
+    if walked == _STEP:
+        await _count_on(site, claimed, walked)
     return Tally(rows, oldest, claimed if queue is None else {queue: claimed.get(queue, 0)})
 
 
@@ -57,9 +60,8 @@ def _queue(name: str, tallies: Sequence[Tally], paused: bool) -> QueueInfo:  # n
     return QueueInfo(name, counted, paused, min(oldest, default=None))
 
 
-async def _rows(site: Part, queue: str | None) -> tuple[dict[str, _Row], dict[str, int]]:
-    """Count each queue's jobs, but for those that are claimed; and tell when its first job was due."""
-    _, *answer = await site.run(_COUNT, site.told, queue or b"")
+def _rows(answer: list[Any]) -> tuple[dict[str, _Row], dict[str, int]]:
+    """Read each queue's jobs, but for those that are claimed; and when its first job was due."""
     rows: dict[str, _Row] = {}
     oldest: dict[str, int] = {}
     for at in range(0, len(answer), 7):
@@ -70,17 +72,20 @@ async def _rows(site: Part, queue: str | None) -> tuple[dict[str, _Row], dict[st
     return rows, oldest
 
 
-async def _claimed(site: Part) -> dict[str, int]:
-    """Count claimed jobs by queue: this walks them all, some at a time, as many as workers hold."""
-    held: dict[str, int] = {}
-    start = 0
-    while True:
-        walked, *answer = await site.run(_CLAIMED, start, _STEP)
-        for queue, number in zip(answer[::2], answer[1::2], strict=True):
-            name = queue.decode()
-            held[name] = held.get(name, 0) + number
-        if walked < _STEP:
-            return held
+def _leased(answer: list[Any]) -> tuple[dict[str, int], int, int]:
+    """Read how many are claimed in each queue, how many leases were walked for that, and where the answer goes on."""
+    walked, queues = answer[:2]
+    end = 2 + 2 * queues
+    return {name.decode(): number for name, number in zip(answer[2:end:2], answer[3:end:2], strict=True)}, walked, end
+
+
+async def _count_on(site: Part, claimed: dict[str, int], start: int) -> None:
+    """Count the claims from there on: this walks them all, some at a time, as many as workers hold."""
+    walked = _STEP
+    while walked == _STEP:
+        more, walked, _ = _leased(await site.run(_CLAIMED, start, _STEP))
+        for name, number in more.items():
+            claimed[name] = claimed.get(name, 0) + number
         start += walked
 
 

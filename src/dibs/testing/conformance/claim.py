@@ -239,7 +239,7 @@ class ClaimSuite(Suite):
         assert ids(await claim(store, id="wanted")) == ["wanted"]
         assert await claim(store, id="wanted") == []
         assert await claim(store, id="none") == []
-        assert ids(await claim(store)) == ["first", "last"]
+        assert sorted(ids(await claim(store))) == ["first", "last"]
 
     async def test_claim_by_id_of_what_is_asked_for_alone(self, store: Store) -> None:
         await enqueue(store, new_job("a", queue="q", task="t", max_attempts=2))

@@ -60,6 +60,28 @@ class ConcurrencySuite(Suite):
     """Races that a store must decide."""
 
     @AT_ONCE
+    async def test_counts_miss_no_job_that_moves(self, store: Store, at_once: AtOnce) -> None:
+        """Wherever it is on its way, it is counted once: who waits until nothing is left must not be told so early."""
+        await enqueue(store, *new_jobs(200))
+        done: list[int] = []
+
+        def worker(name: str) -> Callable[[], Coroutine[Any, Any, None]]:
+            async def work() -> None:
+                while jobs := await claim(store, name, limit=2):
+                    await settle(store, *(completed(job) for job in jobs))
+                done.append(1)
+
+            return work
+
+        async def look() -> None:
+            while len(done) < 8:
+                await asyncio.sleep(0)  # a store may answer without giving way
+                for counts in (await store.counts(), await store.counts("default")):
+                    assert (counts.pending + counts.claimed + counts.completed, counts.scheduled) == (200, 0)
+
+        await at_once([look, *(worker(f"worker-{n}") for n in range(8))])
+
+    @AT_ONCE
     async def test_claim_hands_each_job_to_one_of_many(self, store: Store, at_once: AtOnce) -> None:
         drafts = new_jobs(200)
         await enqueue(store, *drafts)
