@@ -19,6 +19,7 @@ from dibs.domain.retry import SECOND, Duration, micros
 from dibs.domain.signals import Fail, Retry, Snooze
 from dibs.domain.transitions import Failure
 from dibs.keeper import Held
+from dibs.transaction import has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -234,7 +235,7 @@ class Claim:
             self._hold()
             raise _busy()
         if settled.outcome not in {Outcome.APPLIED, Outcome.REPEATED}:
-            raise self._lose()
+            raise self._lose(in_doubt=settled.outcome is Outcome.IN_DOUBT)
         self._settled, self._wish = ending.verb, None
         self._transaction = connection
         self._hold()
@@ -343,7 +344,7 @@ class Claim:
         if self._settled is None:  # else its transaction was committed
             self._lose()
 
-    def _lose(self) -> LeaseLost:
+    def _lose(self, *, in_doubt: bool = False) -> LeaseLost:
         claim = f"the claim of job {self.id!r} with fence {self.fence}"
         if self._settled is not None and self._ended():
             hint = "Settle a claim once, and keep nothing that was settled; only the same again is safe."
@@ -351,6 +352,12 @@ class Claim:
         if self._settled is None:
             self._lost = True
             self._tell()
+        if in_doubt:
+            hint = "The job's log tells which: what is logged under this fence was done by this call."
+            told = "was taken over, or was ended by this call: it was sent again, as it was not told what became of it"
+            lost = LeaseLost(f"{claim} {told}", hint=hint)
+            lost.in_doubt = True
+            return lost
         return LeaseLost(f"{claim} was taken over, or its job has ended, or its fence or token is another")
 
     def _tell(self) -> None:
@@ -401,7 +408,7 @@ class Claim:
                 return False
             raise self._lose() from error
         if self._settled is not None:
-            if error is not None and _rolled_back_perhaps(self._transaction):
+            if error is not None and has_ended(self._transaction):
                 await self._fail_if_rolled_back(error)
             return False
         if error is None:
@@ -459,7 +466,7 @@ class Claim:
             if waits:
                 await self._see_asked()
             return
-        if self._lost or (self._settled is not None and not _rolled_back_perhaps(self._transaction)):
+        if self._lost or (self._settled is not None and not has_ended(self._transaction)):
             return
         if waits:
             await self._runtime.see_through(self._release_or_log())
@@ -479,17 +486,6 @@ _PAST = {"complete": "completed", "fail": "failed", "release": "released"}
 
 def _busy() -> StoreUnavailable:
     return StoreUnavailable("another transaction holds the job's row", hint="End it, then try again.")
-
-
-def _rolled_back_perhaps(connection: Any) -> bool:
-    """Say whether the caller's transaction has ended: while it is open, asking what became of it would wait for it."""
-    if connection is None:
-        return False
-    for name in ("in_transaction", "is_in_transaction"):  # apsw's and SQLAlchemy's way to say it, and asyncpg's
-        if (state := getattr(connection, name, None)) is not None:
-            return not (state() if callable(state) else state)
-    status = getattr(getattr(connection, "info", None), "transaction_status", None)  # psycopg's
-    return status is None or status.name in {"IDLE", "UNKNOWN"}  # the latter once it is closed
 
 
 def _set_event(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

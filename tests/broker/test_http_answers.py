@@ -20,6 +20,7 @@ from dibs import (
     IdempotencyMismatch,
     InvalidJob,
     InvalidRequest,
+    LeaseLost,
     NotSupported,
     RateLimited,
     SchemaOutdated,
@@ -195,6 +196,18 @@ async def test_retry_after_is_obeyed(call: str, monkeypatch: pytest.MonkeyPatch)
         assert len(speaker.requests) == 3  # also a claim: it was not even looked at
     assert all(7 <= seconds <= 7.7 for seconds in slept)
     assert len(slept) == 2
+
+
+@pytest.mark.parametrize(("before", "in_doubt"), [("store_unavailable", True), ("rate_limited", False)])
+async def test_a_settle_that_was_refused_before_it_was_lost(before: str, in_doubt: bool) -> None:
+    """A server that could not reach its store may have written all the same; one that was asked too often has not."""
+    refused = problem(before, 503 if in_doubt else 429)
+    lost = {"id": "j", "outcome": "lost", "status": "claimed", "will_retry": False}
+    async with speaking(refused, answer(json.dumps({"success": True, "outcomes": [lost]}).encode())) as (app, speaker):
+        claim = app.claimed("j", fence=1, lease_token="t" * 22)
+        with pytest.raises(LeaseLost) as told:
+            await claim.release()
+        assert (told.value.in_doubt, len(speaker.requests)) == (in_doubt, 2)
 
 
 async def test_there_is_an_end_to_patience(monkeypatch: pytest.MonkeyPatch) -> None:

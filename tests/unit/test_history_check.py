@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from dibs.domain import transitions
-from dibs.domain.job import EventName, Status
+from dibs.domain.job import EventName, Outcome, Status
 from dibs.domain.retry import SECOND
 from dibs.testing.history import Answer
 from tests.unit.history_story import Story, draft, told
@@ -298,6 +298,11 @@ MISTAKES: dict[str, tuple[int, Callable[[Story], None]]] = {
     "a back-off out of range": (15, backoff_out_of_range),
     "an asked-for delay is not obeyed": (15, delay_not_obeyed),
 }
+
+
+def test_a_settle_that_is_told_to_be_in_doubt_may_have_been_done(story: Story) -> None:
+    story.operation("complete", "f").result = Outcome.IN_DOUBT.value
+    assert story.check().ok
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

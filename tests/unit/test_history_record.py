@@ -40,6 +40,12 @@ def draft(id: str = "job", params: bytes = b"{}") -> Draft:
     return Draft(id, "default", "task", params, 0, 3, Terms(), Keep(1, 1, 1), idempotency_key="k")
 
 
+def in_doubt() -> LeaseLost:
+    error = LeaseLost()
+    error.in_doubt = True
+    return error
+
+
 def only(history: History) -> Operation:
     [operation] = history.operations
     return operation
@@ -73,6 +79,7 @@ def test_a_call_that_returns_nothing_was_answered() -> None:
         (LeaseLost(), Answer.REFUSED, "lease_lost"),
         (InvalidRequest([Problem("limit", "must be 1 or more")]), Answer.REFUSED, "invalid"),
         (RateLimited(), Answer.REFUSED, "rate_limited"),
+        (in_doubt(), Answer.UNKNOWN, None),
         (StoreUnavailable(), Answer.UNKNOWN, None),
         (SchemaOutdated(), Answer.UNKNOWN, None),
         (DibsError("what?"), Answer.UNKNOWN, None),

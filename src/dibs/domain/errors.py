@@ -154,6 +154,8 @@ class LeaseLost(DibsError):
     http_status = 409
     exit_code = 4
     hint = "Lengthen the lease, or extend it more often than it runs out."
+    in_doubt: bool = False
+    """Whether what was asked may have been done all the same: it was sent more than once, as no answer came."""
 
 
 class WrongState(DibsError):

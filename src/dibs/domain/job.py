@@ -70,6 +70,7 @@ class Outcome(StrEnum):
     APPLIED = "applied"
     REPEATED = "repeated"  # the same had been done before; nothing changed
     LOST = "lost"  # the job has moved on; nothing changed
+    IN_DOUBT = "in_doubt"  # lost, but it was sent before without an answer, and may have been written then
     BUSY = "busy"  # another transaction holds the row; nothing changed, ask again
     MISSING = "missing"  # there is no such job
     CONFLICT = "conflict"  # a newer unfinished job has its unique key; nothing changed

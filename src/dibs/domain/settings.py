@@ -38,7 +38,7 @@ class Settings(Defaults, total=False):
     max_params_bytes: int
     max_result_bytes: int
     reap_every: Duration  # how often leases that ran out are looked for
-    prune_every: Duration  # how often finished jobs whose time is over are removed
+    prune_every: Duration  # how often finished jobs whose time is over are removed; more seldom while there are none
     poll_every: Duration  # how long a waiting claim trusts the store to wake it
 
 

@@ -155,7 +155,7 @@ class Settling:
             claim.let_go()
         while True:
             try:
-                await self._send(batch)
+                await self._send(batch, again=failures > 0)
                 return
             except Exception as error:  # noqa: BLE001 - whatever it was, the work was done and must be told
                 failures += 1
@@ -170,20 +170,22 @@ class Settling:
             for claim, _ in batch:
                 claim.let_go()
 
-    async def _send(self, batch: list[Settlement]) -> None:
+    async def _send(self, batch: list[Settlement], *, again: bool) -> None:
+        """Send them; ``again`` if they were sent before, and it is not known what became of that."""
         try:
             written = await self._runtime.broker().settle([ending for _, ending in batch])
         except (Invalid, TooLarge) as error:
             if len(batch) > 1:
                 for one in batch:
-                    await self._send([one])
+                    await self._send([one], again=again)
                 return
             [(claim, ending)] = batch
             if ending.verb != "complete":
                 raise
             # The result cannot be stored. To run the handler again would give no other, and do its work twice.
             logger.error("job %r: %s", claim.id, error)  # noqa: TRY400 - there is nothing to see in its traceback
-            await self._send([Settlement(claim, _failure(claim, Failure(describe(error), retryable=False)))])
+            failed = Settlement(claim, _failure(claim, Failure(describe(error), retryable=False)))
+            await self._send([failed], again=False)
             return
         for (claim, ending), end in zip(batch, written, strict=True):
             outcome = end.outcome
@@ -191,5 +193,7 @@ class Settling:
                 self._counting.written(claim, ending, end)
             if outcome is _APPLIED or outcome is _REPEATED:
                 claim.conclude(ending.verb)
+            elif outcome is Outcome.IN_DOUBT or again:
+                logger.warning("job %r was taken over before or after its %s: no answer came", claim.id, ending.verb)
             else:
                 logger.warning("job %r was taken over before it was settled: its %s is void", claim.id, ending.verb)

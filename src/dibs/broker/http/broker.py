@@ -191,8 +191,10 @@ class HttpBroker:
     async def _send_endings(self, endings: list[Settling]) -> list[Written]:
         written: list[Written] = []
         for part in _parts(endings):
-            many = await self._post("/api/tasks/settle", SettlingMany(claims=part), answered.SettledMany, again=True)
-            written += map(_written, many.outcomes)
+            body = _encode(SettlingMany(claims=part))
+            response = await self._line.ask(Request("POST", "/api/tasks/settle", body, again=True))
+            many = self._read(response, answered.SettledMany)
+            written += [_written(item, in_doubt=response.in_doubt) for item in many.outcomes]
         return written
 
     # What an operator does
@@ -432,10 +434,12 @@ def _as_new(task: answered.Task, mine: bool) -> Job:  # noqa: FBT001 - said wher
     return msgspec.structs.replace(job, was_duplicate=False) if mine else job
 
 
-def _written(outcome: answered.SettleOutcome) -> Written:
-    if outcome.outcome == "lost" and outcome.status is None:
-        return Written(Outcome.MISSING, None)
-    return Written(Outcome(outcome.outcome), outcome.status)
+def _written(outcome: answered.SettleOutcome, *, in_doubt: bool) -> Written:
+    if outcome.outcome != "lost":
+        return Written(Outcome(outcome.outcome), outcome.status)
+    if in_doubt:
+        return Written(Outcome.IN_DOUBT, outcome.status)
+    return Written(Outcome.MISSING if outcome.status is None else Outcome.LOST, outcome.status)
 
 
 def _weight(ending: Settling) -> int:

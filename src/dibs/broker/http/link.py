@@ -34,6 +34,7 @@ class Response(NamedTuple):
     status: int
     headers: Mapping[bytes, bytes]  # by their names in lower case
     body: bytes
+    in_doubt: bool = False  # the same was sent before, and may have been done then
 
 
 class Garbled(ConnectionError):

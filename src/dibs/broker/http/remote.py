@@ -84,13 +84,13 @@ class Line(Resident):
         super().__init__()
         self._address, self._clock = address, clock
         self._pool: Pool[Link] = Pool(lambda: Link.connect(address), MOST)
-        # Apart, so that those who wait for a job keep no one from settling one.
-        self._waiting: Pool[Link] = Pool(lambda: Link.connect(address), MOST_WAITING)
+        # Apart, so that those who wait for a job keep no one from settling one; nor does any of them wait for another.
+        self._waiting: Pool[Link] = Pool(lambda: Link.connect(address), MOST_WAITING, worth=0.0)
         self._begun = self._closed = False
 
     async def ask(self, request: Request) -> Response:
         """Send a request; return what was answered if it was done, or raise why not."""
-        patience, tries = PATIENCE, 0
+        patience, tries, in_doubt = PATIENCE, 0, False
         while True:
             tries += 1
             try:
@@ -99,14 +99,16 @@ class Line(Resident):
                 # What was sent may have been done: only what may be done twice is sent twice.
                 if tries >= TRIES or lost.hopeless or not (request.again or lost.unsent):
                     raise self._unreachable(lost) from lost.__cause__
+                in_doubt |= not lost.unsent
                 await self._clock.sleep(self._pause(tries))
                 continue
             if response.status < _WELL:
-                return response
+                return response._replace(in_doubt=True) if in_doubt else response
             error = error_of(response, self._address.name, jobs=request.jobs)
             wait = self._wait_before_next(request, response, error, tries)
             if wait is None or wait > patience:
                 raise error
+            in_doubt |= not isinstance(error, RateLimited)
             patience -= wait
             await self._clock.sleep(wait)
 

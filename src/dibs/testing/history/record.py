@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from dibs.domain.errors import DibsError, StoreUnavailable
+from dibs.domain.errors import DibsError, LeaseLost, StoreUnavailable
 from dibs.domain.job import Counts, Draft
 from dibs.store import Refusal, Written
 
@@ -211,6 +211,8 @@ class Call:
 def judge(error: BaseException) -> tuple[Answer, str | None]:
     """Say what an error tells about what was asked."""
     if not isinstance(error, DibsError) or isinstance(error, StoreUnavailable) or type(error) is DibsError:
+        return Answer.UNKNOWN, None
+    if isinstance(error, LeaseLost) and error.in_doubt:
         return Answer.UNKNOWN, None
     return Answer.REFUSED, error.code
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from dibs.domain.audit import Flaw
-from dibs.domain.job import EventName
+from dibs.domain.job import EventName, Outcome
 from dibs.testing.history.record import Answer, History, Operation
 
 KINDS: Final = {
@@ -177,7 +177,7 @@ def asked(operation: Operation) -> list[dict[str, Any]]:
 
 def outcome(operation: Operation) -> str:
     """Say what became of one write: what was answered, or ``unknown``. A reply that says nothing means applied."""
-    if operation.answer is Answer.UNKNOWN:
+    if operation.answer is Answer.UNKNOWN or operation.result == Outcome.IN_DOUBT.value:
         return "unknown"
     if operation.answer is Answer.REFUSED:
         return "lost" if operation.result == "lease_lost" else "refused"
