@@ -14,7 +14,7 @@ from rich.console import Console
 from bench import report
 from bench.cases import CASES, Case
 from bench.plot import write_plot
-from bench.run import Broken, Run
+from bench.run import WORKERS, Broken, Run
 from bench.venvs import NoPeer
 from bench.view import View
 
@@ -28,7 +28,7 @@ def main() -> int:
     cases = [case for case in CASES if not args.cases or case.name in args.cases]
     try:
         with tempfile.TemporaryDirectory(prefix="dibs-bench-", dir=args.dir) as folder, View() as view:
-            run = Run(Path(folder), view, args.dir, quick=args.quick, profile=args.profile)
+            run = Run(Path(folder), view, args.dir, quick=args.quick, profile=args.profile, workers=args.workers)
             asyncio.run(_measure(run, cases))
     except Broken as broken:
         print(f"bench: BROKEN: {broken}", file=sys.stderr)
@@ -76,8 +76,11 @@ def _arguments() -> argparse.Namespace:
         "--plot", type=Path, metavar="FILE.svg", help="draw end-to-end rates, and claim cost against backlog"
     )
     parser.add_argument("--profile", action="store_true", help="show where the time of a batch of 100 goes")
+    parser.add_argument("--workers", type=int, default=WORKERS, metavar="N", help=f"how many a herd has ({WORKERS:,})")
     parser.add_argument("--dir", type=Path, help="where the files are kept meanwhile: on the disk that matters to you")
     args = parser.parse_args()
+    if args.workers < 1:
+        parser.error(f"--workers {args.workers}: there must be one at least")
     unknown = sorted(set(args.cases) - {case.name for case in CASES})
     if unknown:
         parser.error(f"there is no case {', '.join(unknown)}; there are {', '.join(case.name for case in CASES)}")

@@ -15,6 +15,9 @@ from bench.view import View
 
 T = TypeVar("T")
 
+WORKERS = 1000
+"""How many a herd has."""
+
 
 class Broken(Exception):
     """A job was claimed twice, or not at all, or the log does not fit the jobs: the figures are worth nothing."""
@@ -91,6 +94,7 @@ class Run:
     beside: Path | None = None  # where servers keep their files: they may run as another user, who cannot look in there
     quick: bool = False
     profile: bool = False
+    workers: int = WORKERS  # of a herd
     figures: list[Figure] = field(default_factory=list)
     bars: list[Bar] = field(default_factory=list)
     rates: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # of one worker process, by kind of store

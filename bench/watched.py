@@ -23,6 +23,7 @@ from tests.servers.databases import connect_mysql
 
 MOST_CONNECTIONS = "6000"
 """More than a thousand workers open, however many each may."""
+CROWDED = {"maxclients": "12000", "tcp-backlog": "4000"}  # of each Redis; on a cluster a worker opens more
 COUNTED = "SELECT sum(calls) FROM pg_stat_statements"
 CALLS = [f"cmdstat_{name}" for name in ("evalsha", "eval", "ping", "hello", "ssubscribe", "cluster|slots")]
 OPEN = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dibs'"
@@ -85,6 +86,7 @@ class Mariadb:
 
     def __init__(self, server: mariadb.Server) -> None:
         self._server, self.url = server, server.url
+        self._connection: Any = None
 
     async def begin(self) -> None:
         store = MysqlStore(self.url, Clock())
@@ -98,14 +100,22 @@ class Mariadb:
         return await asyncio.to_thread(self._status, "Threads_connected") - 1
 
     async def restart(self) -> None:
+        self.end()
         await asyncio.to_thread(self._server.stop)
         await asyncio.to_thread(self._server.start)
 
     def _status(self, name: str) -> int:
-        with connect_mysql(self._server.url) as connection, connection.cursor() as cursor:
+        if self._connection is None:  # and it is kept: a busy server gives up those who greet it slowly
+            self._connection = connect_mysql(self._server.url)
+        with self._connection.cursor() as cursor:
             cursor.execute(f"SHOW GLOBAL STATUS LIKE '{name}'")
             [(_, value)] = cursor.fetchall()
         return int(value)
+
+    def end(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
 
 class Redis:
@@ -209,20 +219,22 @@ async def on_mariadb(run: Run) -> AsyncIterator[Watched]:
     with mariadb.private(options, within=run.beside) as server:
         watched = Mariadb(server)
         await watched.begin()
-        yield watched
+        try:
+            yield watched
+        finally:
+            watched.end()
 
 
 @asynccontextmanager
 async def on_redis(run: Run) -> AsyncIterator[Watched]:
-    settings = {"appendonly": "yes", "maxclients": MOST_CONNECTIONS, "tcp-backlog": "4000"}
-    with redis.private(settings, within=run.beside) as server:
+    with redis.private({"appendonly": "yes", **CROWDED}, within=run.beside) as server:
         yield Redis("Redis", server.url, [server], keeps=True)
 
 
 @asynccontextmanager
 async def on_cluster(run: Run) -> AsyncIterator[Watched]:
     del run
-    with cluster.private() as server:
+    with cluster.private(CROWDED) as server:
         yield Redis("Redis Cluster", server.url, [*server.nodes[: cluster.MASTERS]], keeps=False)
 
 

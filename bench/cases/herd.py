@@ -20,7 +20,6 @@ from bench.children import Child, started
 from bench.run import Broken, Run
 from bench.watched import Watched, on_cluster, on_mariadb, on_postgres, on_redis, over_http
 
-WORKERS, PROCESSES = 1000, 10
 QUIET = 2.0
 """By how much any second may be above the steady state, from five seconds after a restart on."""
 FREE = 5
@@ -43,11 +42,10 @@ class Herd(NamedTuple):
     run: Run
     case: str
     watched: Watched
-    members: list[Child]
+    crowds: list[Child]  # the first process of those who are there now, at the end
 
     def told(self, metric: str, unit: str, values: list[float]) -> None:
-        workers = len(self.members) * (WORKERS // PROCESSES)
-        self.run.figure(self.case, f"{workers:,} workers on {self.watched.name}", metric, unit, values)
+        self.run.figure(self.case, f"{self.run.workers:,} workers on {self.watched.name}", metric, unit, values)
 
     async def seconds(self, number: int) -> list[float]:
         """What was asked in each of so many seconds, at the rate of a whole one."""
@@ -65,16 +63,11 @@ async def _measure(run: Run, case: str, watching: Callable[[Run], AbstractAsyncC
     calm, after = run.size(25, 10), FREE + run.size(25, 10)
     async with watching(run) as watched, AsyncExitStack() as stack:
         herd = Herd(run, case, watched, [])
-        with run.view.step(f"a thousand workers on {watched.name}", 6) as step:
-            await _join(herd, stack, 1)
+        with run.view.step(f"{run.workers:,} workers on {watched.name}", 5) as step:
+            await _begin(herd, stack)
             await _all_there(herd)
             await asyncio.sleep(SETTLE_DOWN)
-            await _cost_of_a_job(herd, calm)
-            step.advance()
-            await _join(herd, stack, PROCESSES)
-            await _all_there(herd)
-            await asyncio.sleep(SETTLE_DOWN)
-            herd.told("connections of one", "", [await watched.connections() / WORKERS])
+            herd.told("connections of one", "", [await watched.connections() / run.workers])
             idle = await herd.seconds(calm)
             herd.told(f"{watched.asked} while nothing waits", "/s", idle)
             step.advance()
@@ -90,13 +83,12 @@ async def _measure(run: Run, case: str, watching: Callable[[Run], AbstractAsyncC
                 busy = await herd.seconds(calm)
                 await _held(herd, f"the server restarts, {RATE} jobs a second", watched.restart, mean(busy), after)
             step.advance()
-            for child in herd.members:
-                child.stop()
+            herd.crowds[-1].stop()
         run.bar(
             f"{case}-job",
             f"{watched.name}: {watched.asked} for each new job over the number of idle workers",
             "×",
-            [many / WORKERS],
+            [many / run.workers],
             at_most=MOST_ASK,
         )
 
@@ -109,21 +101,21 @@ async def _held(herd: Herd, about: str, restart: Restart, steady: float, seconds
     while not back.done():
         found += await herd.seconds(1)
     await back
-    began = len(found) if restart != herd.watched.restart else 0
-    found += await herd.seconds(max(0, began + seconds - len(found)))
+    there = len(found)
+    found += await herd.seconds(seconds)
     watched, name = herd.watched, about.replace(",", "").replace(" ", "-")
     herd.run.notes.append(
-        f"{watched.name}, {about}: {steady:.0f}/s before; from then on, second by second, "
-        + " ".join(f"{rate:.0f}" for rate in found[:began])
-        + (" | " if began else "")
-        + " ".join(f"{rate:.0f}" for rate in found[began:])
+        f"{watched.name}, {about}: {steady:.0f}/s before; from then on, second by second until all were there, "
+        + " ".join(f"{rate:.0f}" for rate in found[:there])
+        + " | "
+        + " ".join(f"{rate:.0f}" for rate in found[there:])
     )
     herd.told(f"{watched.asked} after {about}", "/s", found)
     herd.run.bar(
         f"{herd.case}-{name}",
         f"{watched.name}: {about}: the busiest second from {FREE} s on over the steady state",
         "×",
-        [max(found[began + FREE :]) / steady],
+        [max(found[FREE:]) / steady],
         at_most=QUIET,
     )
 
@@ -131,23 +123,19 @@ async def _held(herd: Herd, about: str, restart: Restart, steady: float, seconds
 # ---------------------------------------------------------------- the crowd
 
 
-async def _join(herd: Herd, stack: AsyncExitStack, processes: int) -> None:
-    """Start workers until there are so many processes of them."""
-    command = (sys.executable, "-m", "bench.crowd", herd.watched.url, str(WORKERS // PROCESSES))
-    joining = processes - len(herd.members)
-    starting = [started("a crowd of workers", *command) for _ in range(joining)]
-    herd.members.extend([await stack.enter_async_context(each) for each in starting])
+async def _begin(herd: Herd, stack: AsyncExitStack) -> None:
+    command = (sys.executable, "-m", "bench.crowd", herd.watched.url, str(herd.run.workers))
+    herd.crowds.append(await stack.enter_async_context(started("a crowd of workers", *command)))
 
 
 async def _all_there(herd: Herd) -> None:
     """Wait until all have said that they are there."""
-    there = {child.process.pid for child in herd.members}
+    there = f"crowd-{herd.crowds[-1].process.pid}-"
     async with dibs.App(herd.watched.url) as app:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             with suppress(dibs.StoreUnavailable):  # they come all at once
-                names = [each.worker_id for each in await app.workers()]
-                if sum(int(name.split("-")[1]) in there for name in names) == len(there) * (WORKERS // PROCESSES):
+                if sum(each.worker_id.startswith(there) for each in await app.workers()) == herd.run.workers:
                     break
             await asyncio.sleep(2.0)
         else:
@@ -156,12 +144,9 @@ async def _all_there(herd: Herd) -> None:
 
 async def _again(herd: Herd, stack: AsyncExitStack) -> None:
     """Kill all at once, and start as many."""
-    for child in herd.members:
-        child.kill()
-    for child in herd.members:
-        await child.process.wait()
-    herd.members.clear()
-    await _join(herd, stack, PROCESSES)
+    herd.crowds[-1].kill()
+    await herd.crowds[-1].process.wait()
+    await _begin(herd, stack)
 
 
 # ---------------------------------------------------------------- jobs
@@ -188,7 +173,7 @@ class Load:
 async def _load(url: str) -> AsyncIterator[Load]:
     """Jobs come in meanwhile; and all of them have been done in the end."""
     async with dibs.App(url) as app:
-        before, load = (await app.counts()).completed, Load(app)
+        before, load = await _completed(app), Load(app)
         running = asyncio.create_task(load.run())
         try:
             yield load
@@ -196,6 +181,12 @@ async def _load(url: str) -> AsyncIterator[Load]:
             load.over.set()
             await running
         await _done(app, before + load.taken_in)
+
+
+async def _completed(app: dibs.App) -> int:
+    while True:
+        with suppress(dibs.StoreUnavailable):  # as in _done
+            return (await app.counts()).completed
 
 
 async def _cost_of_a_job(herd: Herd, seconds: int) -> float:
@@ -216,11 +207,12 @@ async def _cost_of_a_job(herd: Herd, seconds: int) -> float:
 async def _done(app: dibs.App, number: int) -> None:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        counts = await app.counts()
-        if not counts.pending and not counts.claimed:
-            if counts.completed < number:
-                raise Broken(f"{counts.completed} jobs were done, of {number}")
-            return
+        with suppress(dibs.StoreUnavailable):  # it is too busy to count them in time
+            counts = await app.counts()
+            if not counts.pending and not counts.claimed:
+                if counts.completed < number:
+                    raise Broken(f"{counts.completed} jobs were done, of {number}")
+                return
         await asyncio.sleep(0.5)
     raise Broken(f"jobs were left undone for {PATIENCE:.0f} s")
 

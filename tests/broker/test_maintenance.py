@@ -40,6 +40,17 @@ class LookedAt(MemoryStore):
         return self.steps[-1]
 
 
+class Littered(LookedAt):
+    """Always has something more to be pruned."""
+
+    async def prune(self, limit: int) -> int:
+        return 1 + await super().prune(limit)
+
+
+class LookedAtWhileThere(LookedAt, FlakyStore):
+    """Does so unless it is down."""
+
+
 async def let_pass(clock: FakeClock, seconds: float, step: float = 0.05) -> None:
     for _ in range(round(seconds / step)):
         clock.advance(step)
@@ -76,13 +87,50 @@ async def test_those_who_start_together_do_not_look_together(clock: FakeClock):
 
 
 async def test_it_looks_as_often_as_it_was_set(clock: FakeClock):
-    store = LookedAt(clock)
+    store = Littered(clock)
     running = asyncio.create_task(Maintenance(store, clock, Config.of(reap_every=0.5, prune_every=2)).run())
     await let_pass(clock, 20)
     await stop(running)
 
     assert 35 <= len(store.looks) <= 80
     assert 8 <= len(store.steps) <= 22
+
+
+async def test_it_prunes_seldom_where_there_is_nothing_and_often_again_when_there_was(clock: FakeClock):
+    store = LookedAt(clock)
+    broker = LocalBroker(store, clock, Config.of())
+    running = asyncio.create_task(Maintenance(store, clock, Config.of(reap_every=0.5, prune_every=1)).run())
+    await let_pass(clock, 60)
+    in_vain = len(store.steps)
+    await enqueue_some(broker, 1, retention=1)
+    await broker.settle([complete(job) for job in await claim(broker)])
+    for _ in range(4 * (maintenance.SELDOM + 2)):
+        await let_pass(clock, 0.25)
+        if store.steps[-1]:
+            break
+    found = len(store.steps)
+    await let_pass(clock, 2)
+    await stop(running)
+
+    assert in_vain <= 4 + 60 / maintenance.SELDOM * 2
+    assert store.steps[in_vain:found][-1] == 1
+    assert len(store.steps) > found
+
+
+async def test_what_was_to_be_pruned_during_an_outage_is_not_as_soon_as_it_is_over(clock: FakeClock):
+    """All of a thousand processes whose turn it was meanwhile would come at once."""
+    store = LookedAtWhileThere(clock)
+    running = [asyncio.create_task(Maintenance(store, clock, Config.of()).run()) for _ in range(20)]
+    store.down = True
+    await let_pass(clock, 60)
+    store.down = False
+    await let_pass(clock, 3.5)
+    at_once = len(store.steps)
+    await let_pass(clock, 30)
+    await stop(*running)
+
+    assert at_once <= 10
+    assert len(store.steps) >= 20
 
 
 async def test_many_reap_at_once_and_each_claim_is_reaped_once(clock: FakeClock):

@@ -20,6 +20,9 @@ logger = logging.getLogger("dibs")
 
 REAP_STEP = 500
 PRUNE_STEP = 500
+SELDOM = 8
+"""How many times as seldom it is pruned where nothing was found to be removed, again and again: many processes look,
+and nearly all of them in vain."""
 
 
 class _Reaped(NamedTuple):
@@ -72,7 +75,8 @@ class Maintenance:
 
         Jitter keeps processes that started together from looking together.
         """
-        next_prune = self._clock.monotonic() + self._clock.random.uniform(0.0, self._config.prune_every)
+        turn, turns = 0, 1  # it is pruned at every so many turns
+        next_turn = self._next_turn(0.0)
         while True:
             await self._clock.sleep(self._config.reap_every * self._clock.random.uniform(0.5, 1.0))
             try:
@@ -81,10 +85,16 @@ class Maintenance:
                     logger.warning("took over %d claims whose lease had run out", reaped)
                 if rates is not None:
                     await rates.tell()
-                if self._clock.monotonic() >= next_prune:
-                    await self.prune()
+                if self._clock.monotonic() >= next_turn:
+                    turn += 1
+                    if turn >= turns:
+                        turn, turns = 0, 1 if await self.prune() else min(SELDOM, 2 * turns)
                     if batches is not None:
                         await batches.look()
-                    next_prune = self._clock.monotonic() + self._config.prune_every * self._clock.random.uniform(0.5, 1)
+                    next_turn = self._next_turn(0.5)
             except StoreUnavailable as error:
                 logger.warning("maintenance will be tried again: %s", error)
+                next_turn = self._next_turn(0.0)  # not as soon as it is back: all whose turn it was would come then
+
+    def _next_turn(self, soonest: float) -> float:
+        return self._clock.monotonic() + self._config.prune_every * self._clock.random.uniform(soonest, 1.0)

@@ -1,6 +1,7 @@
 """The pool of connections, with a real server's."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -95,6 +96,11 @@ async def ping(pool: Pool[Link]) -> None:
         assert await link.call(b"PING") == b"PONG"
 
 
+async def keep(pool: Pool[Link], over: asyncio.Event) -> None:
+    async with pool.connection():
+        await over.wait()
+
+
 async def test_those_who_begin_together_share_the_first_connection(few: Few) -> None:
     pool = Pool(few.connect, 10)
     await asyncio.gather(*(ping(pool) for _ in range(5)))
@@ -104,18 +110,74 @@ async def test_those_who_begin_together_share_the_first_connection(few: Few) -> 
 
 async def test_a_first_connection_that_is_kept_keeps_no_one_else_waiting(few: Few) -> None:
     pool, over = Pool(few.connect, 10), asyncio.Event()
-
-    async def keep() -> None:
-        async with pool.connection():
-            await over.wait()
-
-    keeping = [asyncio.ensure_future(keep()) for _ in range(5)]
+    keeping = [asyncio.ensure_future(keep(pool, over)) for _ in range(5)]
     async with asyncio.timeout(10):
         await ping(pool)
         while len(few.opened) < 5:  # noqa: ASYNC110 - it is opened by others
             await asyncio.sleep(0.01)
     over.set()
     await asyncio.gather(*keeping)
+    await pool.close()
+
+
+async def test_calls_that_are_short_wait_for_one_another_rather_than_open_more(few: Few) -> None:
+    pool = Pool(few.connect, 10)
+    await ping(pool)
+    await asyncio.gather(*(ping(pool) for _ in range(5)))
+    assert few.tried == 1
+    await pool.close()
+
+
+async def test_where_there_is_always_someone_who_waits_another_is_opened(few: Few) -> None:
+    """However short each wait is: claims and settles of a busy worker are not to go one after the other for ever."""
+    pool = Pool(few.connect, 10)
+
+    async def work() -> None:
+        while few.tried < 2:
+            await ping(pool)
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(work(), work())
+    await pool.close()
+
+
+async def test_who_waits_while_the_second_is_opened_does_not_wait_for_the_first(few: Few) -> None:
+    """What was open is gone by then, so there is none to wait for but those that are being opened."""
+    pool, over = Pool(few.connect, 3), asyncio.Event()
+    first = await pool.acquire()
+    keeping = [asyncio.ensure_future(keep(pool, over)) for _ in range(2)]
+    while few.tried < 3:  # noqa: ASYNC110 - it is tried by others
+        await asyncio.sleep(0.001)
+    first.terminate()
+    pool.release(first, None)
+    async with asyncio.timeout(10):
+        await ping(pool)
+    over.set()
+    await asyncio.gather(*keeping)
+    await pool.close()
+
+
+async def test_that_much_has_been_waited_is_worth_one_more_and_not_one_for_each(few: Few) -> None:
+    pool = Pool(few.connect, 10)
+    held = await pool.acquire()
+    pool._waited, pool._waited_at = 60.0, time.monotonic()
+    coming = [asyncio.ensure_future(ping(pool)) for _ in range(5)]
+    await asyncio.sleep(0)
+    assert few.tried == 2
+    pool.release(held, None)
+    await asyncio.gather(*coming)
+    await pool.close()
+
+
+async def test_where_each_is_used_for_long_none_is_waited_for(few: Few) -> None:
+    """A long poll keeps its own for half a minute: who comes next would wait for it in vain."""
+    pool = Pool(few.connect, 10, worth=0.0)
+    held = await pool.acquire()
+    coming = asyncio.ensure_future(ping(pool))
+    await asyncio.sleep(0)
+    assert few.tried == 2
+    await coming
+    pool.release(held, None)
     await pool.close()
 
 

@@ -30,6 +30,10 @@ async def in_time(connecting: Coroutine[Any, Any, Any], seconds: float, close: C
             # ends with is closed (test_a_connection_that_is_given_up_half_way_is_closed).
             task.add_done_callback(lambda done: _given_up(done, close))
             task.cancel()
+        elif not task.cancelled():
+            # Race: it failed in the turn in which its caller was cancelled, who does not ask why
+            # (test_one_that_fails_in_the_turn_in_which_it_is_given_up_is_not_complained_of).
+            task.exception()
     if not task.done():
         raise TimeoutError
     task.result()

@@ -1,7 +1,7 @@
 """Connections of one event loop: as many as are used at once, kept for the next, and given up at the first doubt.
 
 A server has only so many to give, and a thousand workers that begin at once, or come back at once, want theirs at
-once. So the first is opened alone, and the others who wait for it may have it in turn, if it is soon free again; and
+once. So another is opened only when those that there are have been waited for, about as long as opening one takes; and
 what no one has needed for a while is closed.
 """
 
@@ -24,8 +24,16 @@ IDLE = 30.0
 """Seconds for which one is kept that no one needs: longer than anything that comes again and again takes to come."""
 
 
-SOON = 0.1
-"""Seconds for which those who waited for the first connection wait for it to be free, before they open their own."""
+WORTH = 4.0
+"""For how many times as long as opening one took one that is used is waited for before another is opened: so fewest are
+opened by those who come to a busy server, where both take long."""
+TOGETHER = 20.0
+"""And for how many times as long by all who have waited, one soon after the other: where there is always someone who
+waits, another is worth its price, however short each wait is."""
+SOON = 1.0
+"""Seconds that lie between waits of which one does not follow soon after the other."""
+LONGEST = 1.0
+"""Seconds for which one is waited for at the most, while more may be opened."""
 
 
 class Link(Protocol):
@@ -80,14 +88,22 @@ class Pool(Generic[L]):
     """The connections of one event loop."""
 
     def __init__(
-        self, connect: Callable[[], Awaitable[L]], most: int, broken: Callable[[], None] = lambda: None
+        self,
+        connect: Callable[[], Awaitable[L]],
+        most: int,
+        broken: Callable[[], None] = lambda: None,
+        *,
+        worth: float = WORTH,
     ) -> None:
-        self._connect, self._most, self._broken = connect, most, broken
+        self._connect, self._most, self._broken, self._worth = connect, most, broken, worth
         self._free: dict[L, float] = {}  # and since when; the last to come is the first to go
         self._used: set[L] = set()
         self._waiting: deque[asyncio.Future[Exception | None]] = deque()
         self._open = 0
         self._opening = 0  # of these
+        self._took = 0.0  # seconds, to open the last one
+        self._waited = 0.0  # seconds, by all since then
+        self._waited_at = 0.0
         self._ended = False
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -102,6 +118,7 @@ class Pool(Generic[L]):
         return link
 
     async def _next(self) -> L:
+        until: float | None = None  # when it has been waited for long enough
         while True:
             while self._free:
                 link, _ = self._free.popitem()
@@ -109,25 +126,47 @@ class Pool(Generic[L]):
                     return link
                 link.terminate()
                 self._open -= 1
-            if self._open < self._most and (self._open > self._opening or not self._opening):
+            now = time.monotonic()
+            if until is None and self._open > self._opening:
+                until = now if self._is_worth_it(now) else now + min(LONGEST, self._worth * self._took)
+            if self._open < self._most and (not self._open or (until is not None and now >= until)):
                 return await self._open_one()
-            turn: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                error = await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._wake()
-                raise
-            finally:
-                with suppress(ValueError):
-                    self._waiting.remove(turn)
-            if error is not None:
-                raise error
+            await self._turn(None if until is None or self._open >= self._most else until - now)
+            if until is not None:
+                self._waited_at = time.monotonic()
+                self._waited += self._waited_at - now
+
+    def _is_worth_it(self, now: float) -> bool:
+        """Say whether so much has been waited of late that there had better be one more."""
+        if now - self._waited_at > SOON:
+            self._waited = 0.0
+        return self._waited > TOGETHER * self._took
+
+    async def _turn(self, seconds: float | None) -> None:
+        """Wait until there may be one, so long at the most."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[Exception | None] = loop.create_future()
+        self._waiting.append(turn)
+        timer = None if seconds is None else loop.call_later(seconds, _call, turn)
+        try:
+            error = await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._wake()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            with suppress(ValueError):
+                self._waiting.remove(turn)
+        if error is not None:
+            raise error
 
     async def _open_one(self) -> L:
         self._open += 1
         self._opening += 1
+        self._waited = 0.0  # by this one; it is not to be one more for each who comes while it is opened, or in vain
+        began = time.monotonic()
         try:
             link = await self._connect()
         except BaseException as error:
@@ -138,8 +177,9 @@ class Pool(Generic[L]):
             self._wake()
             raise
         self._opening -= 1
-        if self._waiting:
-            asyncio.get_running_loop().call_later(SOON, self._wake_all)
+        self._took = time.monotonic() - began
+        if self._open - self._opening == 1:
+            self._wake_all()  # from now on they wait for this one, and no longer than it is worth
         return link
 
     def release(self, link: L, error: BaseException | None) -> None:
@@ -190,8 +230,7 @@ class Pool(Generic[L]):
 
     def _wake_all(self, error: Exception | None = None) -> None:
         for turn in self._waiting:
-            if not turn.done():
-                turn.set_result(error)
+            _call(turn, error)
 
     def _wake(self) -> None:
         while self._waiting:
@@ -216,6 +255,11 @@ class Pool(Generic[L]):
             with suppress(Exception):
                 link.terminate()
         self._free = {}
+
+
+def _call(turn: asyncio.Future[Exception | None], error: Exception | None = None) -> None:
+    if not turn.done():
+        turn.set_result(error)
 
 
 async def _close(link: Link) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from random import SystemRandom
 from typing import TYPE_CHECKING
 
 from dibs.domain.errors import DibsError
@@ -25,6 +26,7 @@ POLL_SECONDS = 1.0
 TRUST_SECONDS = 5.0  # how long what was seen is believed, while a listener would have heard of news
 _PING_SECONDS = 15.0  # how long a listener's silence is believed
 _PING_TIMEOUT = 5.0
+_chance = SystemRandom()  # those who lost their server in one moment are not to ask it in one, again and again
 
 
 class Listener:
@@ -38,12 +40,13 @@ class Listener:
         self._connection: Link | None = None
         self._busy: asyncio.Lock = asyncio.Lock()
         self._asked = 0.0
+        self._believed = _PING_SECONDS
         self._cuts = 0
 
     async def listening(self) -> bool:
         """Say whether hints are heard, after seeing to it."""
         alive = self._connection is not None and not self._connection.is_closed()
-        if alive and time.monotonic() - self._asked < _PING_SECONDS:
+        if alive and time.monotonic() - self._asked < self._believed:
             return True
         if self._busy.locked():
             return False
@@ -58,7 +61,7 @@ class Listener:
         if self._connection is None or self._connection.is_closed():
             await self._begin()
             return False  # what came before it was there is for a look to find
-        self._asked = time.monotonic()
+        self._asked, self._believed = time.monotonic(), _PING_SECONDS * _chance.uniform(0.8, 1.0)
         await self._connection.execute("SELECT 1", timeout=_PING_TIMEOUT)
         return True
 
@@ -77,6 +80,7 @@ class Listener:
             connection.terminate()
             return
         self._connection, self._asked = connection, time.monotonic()
+        self._believed = _PING_SECONDS * _chance.uniform(0.0, 1.0)
 
     def _hear(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         self._heard(str(payload))

@@ -113,6 +113,7 @@ class Link:
             socket_keepalive=True,
             retry=Retry(NoBackoff(), 0),
             client_name="dibs",
+            driver_info=None,  # the driver would read its own version from the disk each time, and tell it
             protocol=2,
             **options,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dibs.domain.errors import DibsError
@@ -45,6 +46,7 @@ async def pace(site: Listening) -> Pace:
 _PING_SECONDS = 5.0  # how long a listener's silence is believed
 _PONG_SECONDS = 3.0
 _AGAIN_SECONDS = (0.05, 0.1, 0.2, 0.5)  # before each try to listen again; the last one for all that follow
+_chance = SystemRandom()  # those who lost their server in one moment are not to ask it in one, again and again
 
 
 class Listener:
@@ -83,7 +85,7 @@ class Listener:
             finally:
                 self._subscribed = False
                 self.terminate_link()
-            await asyncio.sleep(_AGAIN_SECONDS[min(self._tried, len(_AGAIN_SECONDS) - 1)])
+            await asyncio.sleep(_AGAIN_SECONDS[min(self._tried, len(_AGAIN_SECONDS) - 1)] * _chance.uniform(0.5, 1.5))
             self._tried += 1
 
     async def _listen_once(self) -> None:
@@ -97,11 +99,12 @@ class Listener:
         self._heard(None)  # what came while no one listened is for a look to find
         link.pass_on(self._take)
         self._last = time.monotonic()
+        believed = _PING_SECONDS * _chance.uniform(0.5, 1.0)
         while True:
-            if (left := self._last + _PING_SECONDS - time.monotonic()) > 0:
+            if (left := self._last + believed - time.monotonic()) > 0:
                 await link.loss(left)
                 continue
-            before = self._last
+            before, believed = self._last, _PING_SECONDS * _chance.uniform(0.8, 1.0)
             link.send(b"PING")
             await link.loss(_PONG_SECONDS)
             if self._last == before:
