@@ -10,6 +10,9 @@ import time
 import urllib.request
 from typing import Any
 
+from dibs.demo.view import at_least
+from dibs.domain.job import Counts
+
 DEMO = [sys.executable, "-m", "dibs", "demo"]
 
 
@@ -53,3 +56,8 @@ def test_it_shows_where_to_look_and_ends_with_ctrl_c() -> None:
     assert process.returncode == 0
     assert time.monotonic() - began < 20
     assert "every promise kept" in rest
+
+
+def test_what_is_not_counted_anew_each_time_is_told_as_at_least_so_many() -> None:
+    assert at_least(Counts(completed=9_999)) == "9,999"
+    assert at_least(Counts(completed=10_164, exact=False)) == "10,164+"
