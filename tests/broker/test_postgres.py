@@ -14,7 +14,6 @@ from dibs.testing.conformance.broker import BrokerSuite
 from tests.servers.databases import empty_postgres
 
 
-@pytest.mark.again
 class TestPostgresBroker(BrokerSuite):
     @pytest.fixture
     def url(self) -> str:

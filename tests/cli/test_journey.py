@@ -81,7 +81,6 @@ def test_from_a_failing_job_to_the_dead_letter_and_back(place: Place) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.again
 @pytest.mark.timeout(240)
 def test_the_same_on_the_databases(database: Place) -> None:
     journey(database)

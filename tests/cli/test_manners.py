@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -195,8 +196,9 @@ def end_of_start(files: Path, name: str, process: "subprocess.Popen[bytes]") -> 
     while time.monotonic() < end:
         assert process.poll() is None
         maps = Path(f"/proc/{process.pid}/maps").read_text()
-        if name and any(name in str(link.readlink()) for link in files.iterdir() if link.is_symlink()):
-            return
+        with suppress(FileNotFoundError):  # closed between two looks
+            if name and any(name in str(link.readlink()) for link in files.iterdir() if link.is_symlink()):
+                return
         if not name and "msgspec" in maps:
             return
         time.sleep(0.01)  # between two looks at another process, which has no way to tell

@@ -60,7 +60,6 @@ class TestSharedSpreadClusterStore(SharedStoreSuite):
         return ClusterStore(f"{url}&partitions=12", second_clock)
 
 
-@pytest.mark.proof
 @pytest.mark.timeout(600)  # a difference takes a while to be boiled down
 @pytest.mark.parametrize("partitions", [1, 12])
 def test_state_machine(partitions: int) -> None:

@@ -15,7 +15,6 @@ class TestMemoryStore(StoreSuite):
         return MemoryStore(clock)
 
 
-@pytest.mark.proof
 @pytest.mark.timeout(600)  # a difference takes a while to be boiled down
 def test_state_machine() -> None:
     run_state_machine_as_test(state_machine(MemoryStore))

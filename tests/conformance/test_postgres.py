@@ -31,7 +31,6 @@ class TestSharedPostgresStore(SharedStoreSuite):
         return PostgresStore(url, second_clock)
 
 
-@pytest.mark.proof
 @pytest.mark.timeout(600)  # a difference takes a while to be boiled down
 def test_state_machine() -> None:
     run_state_machine_as_test(state_machine(lambda clock: PostgresStore(empty_postgres(), clock), examples=50))

@@ -33,7 +33,6 @@ class TestSharedSqliteStore(SharedStoreSuite):
         return SqliteStore(path, second_clock)
 
 
-@pytest.mark.proof
 @pytest.mark.timeout(600)  # a difference takes a while to be boiled down
 def test_state_machine(tmp_path: Path) -> None:
     number = count()

@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.proof  # without coverage: it calls a server in a process of its own, and would take twice as long
 @pytest.mark.timeout(300)  # ten seconds of work, if it has a core to itself
 def test_the_server_keeps_to_its_document() -> None:
     command = [sys.executable, "tools/fuzz.py", "--calls", "1", "--examples", "1", "--phases", "fuzzing,stateful"]
