@@ -17,7 +17,9 @@ POSTGRES = [
         (
             Edit(f"{_P}.claiming:_CLAIM", "LIMIT lane.number FOR UPDATE SKIP LOCKED", "LIMIT lane.number"),
             Edit(
-                f"{_P}.claiming:_CLAIM", "job.seq = leased.seq AND job.status || '' = 'pending'", "job.seq = leased.seq"
+                f"{_P}.claiming:_CLAIM",
+                "job.ctid = leased.ctid AND job.status || '' = 'pending'",
+                "job.seq = leased.seq",
             ),
         ),
         "PostgreSQL's suite",

@@ -57,7 +57,7 @@ def test_hammer_mysql() -> None:
 def test_hammer_redis() -> None:
     """Eight processes: no script meets another's half-done work, and no claim is handed out twice."""
     url = empty_redis()
-    assert hammer("--store", url, "--processes", "8", "--claims", "400", "--seconds", "90")["claims"] >= 400
+    assert hammer("--store", url, "--processes", "8", "--claims", "1600", "--seconds", "90")["claims"] >= 1600
 
 
 @pytest.mark.slow

@@ -59,11 +59,13 @@ class Node(redis.Server):
 class Server:
     """Six nodes that are one cluster."""
 
-    def __init__(self, folder: Path | str, program: Path | str, ports: list[list[int]]) -> None:
+    def __init__(
+        self, folder: Path | str, program: Path | str, ports: list[list[int]], settings: dict[str, str] | None = None
+    ) -> None:
         self.folder, self.program, self.ports = Path(folder), Path(program), ports
         self._failed_over = -SECONDS
         self.nodes = [
-            Node(self.folder / str(number), program, port, SETTINGS | {"cluster-port": str(bus)})
+            Node(self.folder / str(number), program, port, {**SETTINGS, **(settings or {}), "cluster-port": str(bus)})
             for number, (port, bus) in enumerate(ports)
         ]
 
@@ -76,9 +78,10 @@ class Server:
         return f"redis+cluster://127.0.0.1:{self.ports[0][0]}"
 
     @classmethod
-    def make(cls, folder: Path, program: Path) -> "Server":
+    def make(cls, folder: Path, program: Path, settings: dict[str, str] | None = None) -> "Server":
         ports = _free_ports(4 * MASTERS)
-        server = cls(folder, program, [[port, bus] for port, bus in zip(ports[::2], ports[1::2], strict=True)])
+        pairs = [[port, bus] for port, bus in zip(ports[::2], ports[1::2], strict=True)]
+        server = cls(folder, program, pairs, settings)
         for node in server.nodes:
             node.folder.mkdir()
         return server
@@ -292,6 +295,6 @@ def shared() -> str:
     return given or keeping.shared("cluster", lambda folder: Server.make(folder, redis.program()))
 
 
-def private(*, binary: Path | None = None) -> AbstractContextManager[Server]:
-    """Run a cluster of one test's own, which it may break as it likes."""
-    return keeping.private("cluster", partial(Server.make, program=binary or redis.program()))
+def private(settings: dict[str, str] | None = None, *, binary: Path | None = None) -> AbstractContextManager[Server]:
+    """Run a cluster of one test's own, which it may break and set up as it likes."""
+    return keeping.private("cluster", partial(Server.make, program=binary or redis.program(), settings=settings))

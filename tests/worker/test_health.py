@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dibs import App, InvalidRequest, Worker
-from dibs.worker import health
+from dibs.worker import health, presence
 from tests.worker.conftest import until, working
 from tests.worker.crews import Crew
 
@@ -37,7 +37,8 @@ async def test_it_ages_when_the_store_does_not_hear_of_the_worker(
     tasks: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "WRITTEN_EVERY", 0.01)
-    monkeypatch.setattr(health, "LATELY", 0.5)  # the next beat is seconds away
+    monkeypatch.setattr(health, "LATELY", 0.5)
+    monkeypatch.setattr(presence, "BEAT_EVERY", 600.0)  # so that the next is seconds away, whenever it is drawn to be
     file = tmp_path / "health"
     async with working(tasks, health_file=file):
         await until(file.exists)

@@ -57,5 +57,5 @@ async def test_a_held_snapshot_makes_no_claim_visit_more(
     walked = pages(url, clock.now(), lane, START)
 
     early, late = visited
-    assert late <= 1.2 * early
+    assert late <= early + 3  # where its index was split, a search visits a page more of each level
     assert walked > 2 * late  # it is the places that make the difference: from the start it walks over all that is dead
