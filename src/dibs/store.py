@@ -12,6 +12,7 @@ your own, run ``dibs.testing.conformance`` against it.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     )
     from dibs.domain.transitions import Write
 
+Rivals = Callable[[], Awaitable[float]]
+"""How many wait for the same in all, as far as is known. It may have to be looked up."""
+
 PAUSED = "paused/"
 """Documents of this prefix name the queues that hand out nothing: ``paused/mail`` pauses ``mail``."""
 
@@ -44,6 +48,11 @@ EXACT_COUNT = 10_000
 
 COUNT_AGE = 60.0
 """Seconds."""
+
+
+async def alone() -> float:
+    """Say that no one else waits for the same."""
+    return 1.0
 
 
 class Capabilities(NamedTuple):
@@ -139,11 +148,12 @@ class Store(Protocol):
         """Remove up to so many finished jobs whose time is over, and old documents and events; say how many jobs."""
         ...
 
-    async def wait(self, request: ClaimRequest, timeout: float) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, rivals: Rivals = alone, /) -> None:
         """Return once the request may find something, or after so many seconds.
 
         A hint: it may return early, but a job that is due and was there when it was called, or comes while it waits,
-        ends it soon (the store says how soon).
+        ends it soon (the store says how soon). A store that must look for what others bring looks the more seldom, the
+        more rivals wait for the same: any of them may find it.
         """
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:

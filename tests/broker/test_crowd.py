@@ -6,10 +6,11 @@ Each has a broker of its own on one store, as processes have; so nothing but the
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
-from dibs.broker.crowd import ANSWERS, IN_VAIN, Crowd
+from dibs.broker.crowd import ANSWERS, BELIEVED, FOR_EACH, IN_VAIN, YOUNG, Crowd
 from dibs.broker.local import LocalBroker
 from dibs.broker.protocol import Ask, Ending
 from dibs.clock import FakeClock
@@ -135,6 +136,39 @@ async def test_lots_are_drawn_in_a_crowd_alone(clock: FakeClock) -> None:
     assert await drawn(clock, 10 * ANSWERS, 10) == 1.0
 
 
+async def test_a_crowd_that_grows_is_counted_again_soon_and_one_that_stays_seldom(clock: FakeClock) -> None:
+    """A thousand that are started together come one by one: the first of them would take themselves for few."""
+    workers, counted = [1], list[float]()
+
+    async def count(_: ClaimRequest) -> int:
+        counted.append(clock.monotonic())
+        return workers[0]
+
+    crowd = Crowd(clock, count)
+    assert await crowd.askers(ClaimRequest("w", "t"), 1) == 1
+    workers[0] = 1000
+    clock.advance(YOUNG)
+    assert await crowd.askers(ClaimRequest("w", "t"), 1) == 1000
+    for _ in range(3600):
+        clock.advance(1)
+        await crowd.askers(ClaimRequest("w", "t"), 1)
+    gaps = [after - before for before, after in pairwise(counted)]
+    assert max(gaps[:2]) <= 2 * YOUNG
+    assert min(gaps[-5:]) >= (BELIEVED + 1000 * FOR_EACH) / 2
+    assert await crowd.askers(ClaimRequest("w", "t"), 10) == 100  # ten that are one to the store
+
+
+async def test_a_store_that_must_look_for_news_is_told_how_many_look(store: Counting, clock: FakeClock) -> None:
+    crowd = await standing(store, clock, MANY)
+    waited = store.waits
+    clock.advance(POLL + YOUNG)
+    await turns(1000)
+    assert store.waits > waited
+    assert store.rivals is not None
+    assert await store.rivals() == MANY
+    await end(crowd)
+
+
 async def test_of_few_each_asks_at_once_though_it_has_lost_every_race(store: Counting, clock: FakeClock) -> None:
     crowd = await standing(store, clock, 1)
     late = Process("late", store, clock)
@@ -192,3 +226,19 @@ async def test_a_crowd_that_cannot_be_counted_is_none(
         await come(broker, clock)
         assert sum(process.ran for process in crowd) == number + 1
     await end(crowd)
+
+
+async def test_a_crowd_that_cannot_be_counted_any_more_is_as_large_as_it_was(clock: FakeClock) -> None:
+    """Its server is away, and each of them would look for it as if it were alone."""
+    away = False
+
+    async def count(_: ClaimRequest) -> int:
+        if away:
+            raise StoreUnavailable("away")
+        return 1000
+
+    crowd = Crowd(clock, count)
+    assert await crowd.askers(ClaimRequest("w", "t"), 1) == 1000
+    away = True
+    clock.advance(3600)
+    assert await crowd.askers(ClaimRequest("w", "t"), 1) == 1000

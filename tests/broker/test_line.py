@@ -16,6 +16,7 @@ from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import ClaimRequest, Job
 from dibs.domain.newjob import NewJob
 from dibs.domain.settings import Config
+from dibs.store import Rivals, alone
 from dibs.stores.memory import MemoryStore
 from dibs.testing.conformance.broker.verbs import enqueue
 
@@ -28,6 +29,7 @@ class Counting(MemoryStore):
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
         self.claims = self.waits = 0
+        self.rivals: Rivals = alone  # as the last to wait was told
         self.askers: list[str] = []
         self.away = False
         self.slow = 0  # turns of the loop that a claim takes
@@ -41,8 +43,9 @@ class Counting(MemoryStore):
             raise StoreUnavailable("away")
         return await super().claim(requests)
 
-    async def wait(self, request: ClaimRequest, timeout: float) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, rivals: Rivals = alone, /) -> None:
         self.waits += 1
+        self.rivals = rivals
         if self.away:
             raise StoreUnavailable("away")
         await super().wait(request, timeout)

@@ -14,6 +14,7 @@ from dibs.domain.job import ClaimRequest, Job
 from dibs.domain.newjob import NewJob
 from dibs.domain.retry import Backoff
 from dibs.domain.settings import Config
+from dibs.store import Rivals, alone
 from dibs.stores.memory import MemoryStore
 from dibs.testing.conformance.broker.verbs import claim, enqueue, take
 
@@ -25,7 +26,7 @@ class Hinting(MemoryStore):
         super().__init__(clock)
         self.looks: list[int] = []
 
-    async def wait(self, request: ClaimRequest, timeout: float) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, rivals: Rivals = alone, /) -> None:
         await asyncio.sleep(0)
 
     async def claim(self, requests):

@@ -11,6 +11,7 @@ others are busy.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dibs.domain.errors import DibsError
@@ -29,6 +30,8 @@ BELIEVED = 30.0
 """Seconds for which the number of workers is believed, ..."""
 FOR_EACH = 0.2
 """... and so many more for each of them: so a crowd counts itself no more often for being larger."""
+YOUNG = 4.0
+"""Or as long as one has been there oneself, but for so many seconds at least: a crowd that begins is soon larger."""
 
 
 class Crowd:
@@ -38,8 +41,8 @@ class Crowd:
         self._clock, self._count = clock, count
         self._in_vain = 0
         self._workers = 1
-        self._counted = False
-        self._until = 0.0
+        self._began = clock.monotonic()
+        self._until = self._began  # whatever is known of the crowd is to be counted anew then
 
     def told(self, *, hinted: bool, found: bool) -> None:
         """Hear what came of a look."""
@@ -52,17 +55,19 @@ class Crowd:
         """Say whether to answer a hint at once, for so many as wait here: they are one to the store."""
         if self._in_vain < IN_VAIN:
             return True
-        if not self._counted or self._clock.monotonic() >= self._until:
+        askers = await self.askers(request, here)
+        return askers <= ANSWERS or self._clock.random.random() * askers < ANSWERS
+
+    async def askers(self, request: ClaimRequest, here: int) -> float:
+        """Say how many there are who ask the store for this, where so many as wait here are one of them."""
+        now = self._clock.monotonic()
+        if now >= self._until:
             await self._look(request)
-        if self._workers <= ANSWERS * here:
-            return True
-        return self._clock.random.random() * self._workers < ANSWERS * here
+            believed = min(BELIEVED + FOR_EACH * self._workers, max(YOUNG, now - self._began))
+            self._until = self._clock.monotonic() + believed * self._clock.random.uniform(0.5, 1.0)
+        return self._workers / max(1, here)
 
     async def _look(self, request: ClaimRequest) -> None:
-        try:
+        # If it cannot be counted, what is known is believed; whoever asks will see what is wrong.
+        with suppress(DibsError):
             self._workers = await self._count(request)
-        except DibsError:
-            self._workers = 1  # then as if there were no others: whoever asks will see what is wrong
-        believed = BELIEVED + FOR_EACH * self._workers
-        self._counted = True
-        self._until = self._clock.monotonic() + believed * self._clock.random.uniform(0.5, 1.0)

@@ -163,7 +163,7 @@ class Lines:
         """Look for all, until there may be something or it is time to see for oneself; and claim."""
         asked = self._clock.monotonic()
         nap = min(end - asked, self._until_next_look(asked))
-        await self._store.wait(place.request, nap)
+        await self._store.wait(place.request, nap, lambda: crowd.askers(place.request, len(line)))
         now = self._clock.monotonic()
         hinted = now - asked < nap - TICK
         if hinted and not await crowd.calls(place.request, len(line)):

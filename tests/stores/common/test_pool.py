@@ -217,3 +217,55 @@ async def test_what_no_one_needs_is_closed(few: Few, monkeypatch: pytest.MonkeyP
     await ping(pool)
     assert (few.tried, sum(link.is_closed() for link in few.opened)) == (5, 4)
     await pool.close()
+
+
+async def test_who_asks_again_at_once_stands_behind_those_who_wait(few: Few) -> None:
+    """Who has just given one back would else have it before any of them had had a turn, again and again."""
+    pool, served = Pool(few.connect, 2), list[int]()
+
+    async def work(number: int) -> None:
+        for _ in range(20):
+            await ping(pool)
+            served.append(number)
+
+    await asyncio.gather(*(work(number) for number in range(6)))
+    for at in range(0, len(served), 6):
+        assert max(served[: at + 6].count(number) for number in range(6)) <= at // 6 + 2
+    await pool.close()
+
+
+async def test_what_is_handed_to_one_who_has_left_is_handed_on(few: Few) -> None:
+    pool = Pool(few.connect, 1)
+    held = await pool.acquire()
+    first, second = asyncio.ensure_future(pool.acquire()), asyncio.ensure_future(pool.acquire())
+    await asyncio.sleep(0)
+    pool.release(held, None)  # into the hands of the first
+    first.cancel()
+    async with asyncio.timeout(10):
+        assert await second is held
+    pool.release(held, None)
+    await pool.close()
+
+
+async def test_what_is_cut_as_it_is_handed_over_is_replaced(few: Few) -> None:
+    pool = Pool(few.connect, 1)
+    held = await pool.acquire()
+    coming = asyncio.ensure_future(ping(pool))
+    await asyncio.sleep(0)
+    pool.release(held, None)
+    pool.cut(lambda link: link is held)
+    async with asyncio.timeout(10):
+        await coming
+    assert (held.is_closed(), few.tried) == (True, 2)
+    await pool.close()
+
+
+async def test_what_is_handed_over_as_a_pool_ends_is_closed(few: Few) -> None:
+    pool = Pool(few.connect, 1)
+    held = await pool.acquire()
+    coming = asyncio.ensure_future(ping(pool))
+    await asyncio.sleep(0)
+    pool.release(held, None)
+    pool.terminate()
+    await asyncio.gather(coming, return_exceptions=True)
+    assert all(link.is_closed() for link in few.opened)

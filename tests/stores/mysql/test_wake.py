@@ -12,6 +12,7 @@ from dibs.broker.local import LocalBroker
 from dibs.broker.protocol import Ask
 from dibs.clock import Clock, FakeClock
 from dibs.domain.settings import Config
+from dibs.store import alone
 from dibs.stores.mysql import MysqlStore
 from dibs.stores.mysql.link import Link
 from dibs.stores.mysql.wake import Activity
@@ -54,11 +55,24 @@ async def test_looks_are_rarer_the_longer_nothing_happens() -> None:
     paces = []
     for seconds in (0, 0.1, 0.9, 1, 1, 1, 3600):
         clock.advance(seconds)
-        paces.append((await activity.pace()).poll)
+        paces.append((await activity.pace(alone)).poll)
     activity.noted()
 
     assert paces == sorted(paces)
-    assert (paces[0], paces[-1], (await activity.pace()).poll) == (0.05, 1.0, 0.05)
+    assert (paces[0], paces[-1], (await activity.pace(alone)).poll) == (0.05, 1.0, 0.05)
+
+
+async def test_of_a_crowd_each_looks_so_much_more_seldom() -> None:
+    activity = Activity(FakeClock())
+    rates = []
+    for number in (1, 10, 20, 100):
+
+        async def rivals(number: float = number) -> float:
+            return number
+
+        rates.append(number / (await activity.pace(rivals)).poll)
+
+    assert rates == pytest.approx([20, 200, 200, 200])
 
 
 async def test_who_waits_together_looks_together(real: MysqlStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,9 @@
 A server has only so many to give, and a thousand workers that begin at once, or come back at once, want theirs at
 once. So another is opened only when those that there are have been waited for, about as long as opening one takes; and
 what no one has needed for a while is closed.
+
+One that is given back is handed to whoever has waited for longest. Were it laid down to be taken, a caller that asks
+again at once would have it before those who wait have had a turn.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import asyncio
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dibs.stores.common.connecting import is_asked
 
@@ -98,7 +101,7 @@ class Pool(Generic[L]):
         self._connect, self._most, self._broken, self._worth = connect, most, broken, worth
         self._free: dict[L, float] = {}  # and since when; the last to come is the first to go
         self._used: set[L] = set()
-        self._waiting: deque[asyncio.Future[Exception | None]] = deque()
+        self._waiting: deque[asyncio.Future[L | Exception | None]] = deque()
         self._open = 0
         self._opening = 0  # of these
         self._took = 0.0  # seconds, to open the last one
@@ -113,28 +116,39 @@ class Pool(Generic[L]):
 
     async def acquire(self) -> L:
         """Give one that is free, or open one, or wait until there is one."""
-        link = await self._next()
-        self._used.add(link)
-        return link
-
-    async def _next(self) -> L:
         until: float | None = None  # when it has been waited for long enough
         while True:
-            while self._free:
-                link, _ = self._free.popitem()
-                if not link.is_closed():
-                    return link
-                link.terminate()
-                self._open -= 1
+            if (link := self._take()) is not None:
+                return link
             now = time.monotonic()
             if until is None and self._open > self._opening:
                 until = now if self._is_worth_it(now) else now + min(LONGEST, self._worth * self._took)
             if self._open < self._most and (not self._open or (until is not None and now >= until)):
                 return await self._open_one()
-            await self._turn(None if until is None or self._open >= self._most else until - now)
+            link = await self._turn(None if until is None or self._open >= self._most else until - now)
             if until is not None:
                 self._waited_at = time.monotonic()
                 self._waited += self._waited_at - now
+            if link is not None:
+                if not link.is_closed():
+                    return link
+                # Race: cut since it was handed over (test_what_is_cut_as_it_is_handed_over_is_replaced).
+                self._lose(link)
+
+    def _take(self) -> L | None:
+        """Take one that is free, and from now on used."""
+        while self._free:
+            link, _ = self._free.popitem()
+            self._used.add(link)
+            if not link.is_closed():
+                return link
+            self._lose(link)
+        return None
+
+    def _lose(self, link: L) -> None:
+        link.terminate()
+        self._used.discard(link)
+        self._open -= 1
 
     def _is_worth_it(self, now: float) -> bool:
         """Say whether so much has been waited of late that there had better be one more."""
@@ -142,25 +156,36 @@ class Pool(Generic[L]):
             self._waited = 0.0
         return self._waited > TOGETHER * self._took
 
-    async def _turn(self, seconds: float | None) -> None:
-        """Wait until there may be one, so long at the most."""
+    async def _turn(self, seconds: float | None) -> L | None:
+        """Wait until one is handed over, or may be opened, so long at the most."""
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[Exception | None] = loop.create_future()
+        turn: asyncio.Future[L | Exception | None] = loop.create_future()
         self._waiting.append(turn)
         timer = None if seconds is None else loop.call_later(seconds, _call, turn)
         try:
-            error = await turn
+            given = await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._wake()
+                self._hand_on(turn.result())
             raise
         finally:
             if timer is not None:
                 timer.cancel()
             with suppress(ValueError):
                 self._waiting.remove(turn)
-        if error is not None:
-            raise error
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    def _hand_on(self, given: L | Exception | None) -> None:
+        """Give to the next what someone was given who has left.
+
+        Race: cancelled in the same turn of the loop (test_what_is_handed_to_one_who_has_left_is_handed_on).
+        """
+        if given is None or isinstance(given, Exception):
+            self._wake()
+        else:
+            self.release(given, None)
 
     async def _open_one(self) -> L:
         self._open += 1
@@ -180,6 +205,7 @@ class Pool(Generic[L]):
         self._took = time.monotonic() - began
         if self._open - self._opening == 1:
             self._wake_all()  # from now on they wait for this one, and no longer than it is worth
+        self._used.add(link)
         return link
 
     def release(self, link: L, error: BaseException | None) -> None:
@@ -233,10 +259,11 @@ class Pool(Generic[L]):
             _call(turn, error)
 
     def _wake(self) -> None:
+        """Hand one that is free to whoever has waited for longest; where there is none, one may be opened."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_result(None)
+                turn.set_result(self._take())
                 return
 
     async def close(self) -> None:
@@ -257,7 +284,7 @@ class Pool(Generic[L]):
         self._free = {}
 
 
-def _call(turn: asyncio.Future[Exception | None], error: Exception | None = None) -> None:
+def _call(turn: asyncio.Future[Any], error: Exception | None = None) -> None:
     if not turn.done():
         turn.set_result(error)
 

@@ -27,7 +27,7 @@ from dibs.domain.job import (
     Status,
 )
 from dibs.domain.retry import SECOND
-from dibs.store import EXACT_COUNT, PAUSED, Audit, Capabilities, Refusal, Written
+from dibs.store import EXACT_COUNT, PAUSED, Audit, Capabilities, Refusal, Written, alone
 from dibs.stores.common import restoring
 from dibs.stores.memory.table import Table
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dibs.clock import Clock
     from dibs.domain.job import ClaimRequest, Extension
     from dibs.domain.transitions import Write
+    from dibs.store import Rivals
     from dibs.stores.common.restoring import Whole
     from dibs.stores.memory.table import Entry, Heap, LaneKey, Row
 
@@ -291,7 +292,7 @@ class MemoryStore:
         self._gone[row.job.id] = [event]
         self._table.remove(row)
 
-    async def wait(self, request: ClaimRequest, timeout: float) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, _rivals: Rivals = alone, /) -> None:
         """Return once the request may find something."""
         listener = self._bell.listen()
         with self._lock:

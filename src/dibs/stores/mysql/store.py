@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dibs.clock import Clock as RealClock
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome
-from dibs.store import Capabilities, Refusal, Written
+from dibs.store import Capabilities, Refusal, Written, alone
 from dibs.stores.common import pruning
 from dibs.stores.common.asking import BUSY_SECONDS, is_busy, until_free
 from dibs.stores.common.leases import NoneLate
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         QueueInfo,
     )
     from dibs.domain.transitions import Write
-    from dibs.store import Audit
+    from dibs.store import Audit, Rivals
 
 T = TypeVar("T")
 
@@ -312,13 +312,16 @@ class MysqlStore:
             lambda after, some: self._again(lambda turn: removing.remove_lanes(turn, after, some)),
         )
 
-    async def wait(self, request: ClaimRequest, timeout: float) -> None:
-        """Return soon after a job has come: at once from this process, within a second from another."""
+    async def wait(self, request: ClaimRequest, timeout: float, rivals: Rivals = alone, /) -> None:
+        """Return soon after a job has come: at once from this process, within a second from another.
+
+        In a crowd it may take longer, as any of the others may be the one to find it.
+        """
         await self._waiting.wait(
             request,
             timeout,
             lambda: self._again(lambda turn: looking.peek(turn, request, self._places)),
-            self._activity.pace,
+            lambda: self._activity.pace(rivals),
         )
 
     # Reading

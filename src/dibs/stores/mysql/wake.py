@@ -1,4 +1,7 @@
-"""Waking: no one tells us what others commit, so those who wait look for it, ever more seldom while nothing happens."""
+"""Waking: no one tells us what others commit, so those who wait look for it, ever more seldom while nothing happens.
+
+A crowd looks in turn: of many who wait for the same each looks so much more seldom, as any of them may find the job.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ from dibs.stores.common.waiting import Pace
 
 if TYPE_CHECKING:
     from dibs.clock import Clock
+    from dibs.store import Rivals
 
 _SHORTEST = 0.05  # seconds between two looks while there is something to do
 _LONGEST = 1.0
 _SHARE = 4  # a quarter of the time that nothing has happened
 _TRUST = 0.9  # of that: all who want the same, in one process, look together
+_CROWD = 10  # rivals beyond whom they look in turn: all of them together as often as so many would
 
 
 class Activity:
@@ -26,8 +31,8 @@ class Activity:
         """Something was enqueued, or claimed."""
         self._last = self._clock.monotonic()
 
-    async def pace(self) -> Pace:
+    async def pace(self, rivals: Rivals) -> Pace:
         """Say how often to look."""
         quiet = self._clock.monotonic() - self._last
-        poll = min(max(quiet / _SHARE, _SHORTEST), _LONGEST)
+        poll = min(max(quiet / _SHARE, _SHORTEST), _LONGEST) * max(1.0, await rivals() / _CROWD)
         return Pace(poll * _TRUST, poll)

@@ -12,7 +12,7 @@ import asyncpg
 
 from dibs.domain.errors import StoreUnavailable
 from dibs.domain.job import Outcome
-from dibs.store import Capabilities, Refusal, Written
+from dibs.store import Capabilities, Refusal, Written, alone
 from dibs.stores.common import pruning
 from dibs.stores.common.asking import BUSY_SECONDS, is_busy, until_free
 from dibs.stores.common.herald import Herald
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         QueueInfo,
     )
     from dibs.domain.transitions import Write
-    from dibs.store import Audit
+    from dibs.store import Audit, Rivals
     from dibs.stores.postgres.turn import Turn
 
 T = TypeVar("T")
@@ -328,7 +328,7 @@ class PostgresStore:
             lambda after, some: self._again(lambda turn: removing.remove_lanes(turn, after, some)),
         )
 
-    async def wait(self, request: ClaimRequest, timeout: float) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, _rivals: Rivals = alone, /) -> None:
         """Return soon after a job has come: at once from this process, within some milliseconds from another."""
         site = self._sites.here()
         await self._waiting.wait(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dibs.clock import Clock as RealClock
 from dibs.domain.errors import NotSupported, StoreUnavailable
-from dibs.store import Capabilities, Refusal, Written
+from dibs.store import Capabilities, Refusal, Written, alone
 from dibs.stores.common.asking import is_busy, until_free
 from dibs.stores.common.herald import Herald
 from dibs.stores.common.leases import NoneLate
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         QueueInfo,
     )
     from dibs.domain.transitions import Write
-    from dibs.store import Audit
+    from dibs.store import Audit, Rivals
 
 _TRIES = 50  # how often an enqueue is tried that others were faster with
 
@@ -169,7 +169,7 @@ class RedisStore:
         await staging.sweep(site)
         return pruned
 
-    async def wait(self, request: ClaimRequest, timeout: float) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, _rivals: Rivals = alone, /) -> None:
         """Return soon after a job has come: at once from this process, within some milliseconds from another."""
         site = self._sites.here()
         names = [*claiming.names(request.queues), *claiming.names(request.tasks)]

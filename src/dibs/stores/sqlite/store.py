@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from dibs.domain.errors import InvalidRequest, Problem
-from dibs.store import Capabilities
+from dibs.store import Capabilities, alone
 from dibs.stores.sqlite import claiming, examining, finding, inserting, reading, registry, removing, restoring, writing
 from dibs.stores.sqlite.connection import check_library
 from dibs.stores.sqlite.counting import Counter
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         QueueInfo,
     )
     from dibs.domain.transitions import Write
-    from dibs.store import Audit, Refusal, Written
+    from dibs.store import Audit, Refusal, Rivals, Written
 
 _STEP = 100  # things of a kind removed in one transaction, so that a claim never waits for more
 
@@ -113,7 +113,7 @@ class SqliteStore:
             await self._engine.write(lambda moment, step=step: removing.remove_lanes(moment, step))  # type: ignore[misc]
         return pruned
 
-    async def wait(self, request: ClaimRequest, timeout: float) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, _rivals: Rivals = alone, /) -> None:
         """Return soon after a job has come: at once from this process, within some milliseconds from another."""
         await self._engine.wait(request, timeout)
 

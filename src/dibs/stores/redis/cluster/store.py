@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dibs.clock import Clock as RealClock
 from dibs.domain.errors import InvalidRequest, Problem, StoreUnavailable
 from dibs.domain.job import Outcome
-from dibs.store import PAUSED, Capabilities, Refusal, Written
+from dibs.store import PAUSED, Capabilities, Refusal, Written, alone
 from dibs.stores.common.asking import is_busy, until_free
 from dibs.stores.common.herald import Herald
 from dibs.stores.common.leases import NoneLate
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         QueueInfo,
     )
     from dibs.domain.transitions import Write
-    from dibs.store import Audit
+    from dibs.store import Audit, Rivals
 
 T = TypeVar("T")
 
@@ -212,7 +212,7 @@ class ClusterStore:
             raise away
         return pruned
 
-    async def wait(self, request: ClaimRequest, timeout: float) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, _rivals: Rivals = alone, /) -> None:
         """Return soon after a job has come: at once from this process, within some milliseconds from another."""
         site = self._sites.here()
         spread = await self._where(site)
