@@ -121,7 +121,7 @@ def test_the_cluster_of_the_run_serves_every_slot_and_gives_a_prefix_with_nothin
     assert [client.get(key) for key in keys] == [None] * len(keys)
     assert client.get("another's") == b"1"
     client.delete("another's")
-    client.close()
+    client.disconnect_connection_pools()
 
 
 def test_a_replica_takes_over_on_request_and_both_know_it(six: cluster.Server) -> None:

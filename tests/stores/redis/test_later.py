@@ -19,13 +19,10 @@ async def test_a_later_layout_is_left_alone(real: RedisStore, own: redis.Redis, 
     own.hset(real._shard.key("meta"), "time", "later")
     before = dump(own)
 
-    for call in (
-        claim_one(real),
-        settle(real, completed(job)),
-        enqueue(real, new_job()),
-        RedisStore(url, Clock()).open(),
-    ):
+    newcomer = RedisStore(url, Clock())
+    for call in (claim_one(real), settle(real, completed(job)), enqueue(real, new_job()), newcomer.open()):
         with pytest.raises(SchemaOutdated, match="by a later dibs") as caught:
             await call
         assert "Upgrade dibs here too" in caught.value.hint
+    await newcomer.close()
     assert dump(own) == before
