@@ -118,8 +118,7 @@ def row(mistake: Mistake, catches: list[Catch]) -> Row:
 def cells(row: Row) -> tuple[str, str, str, str, str, str]:
     first, *others = [f"{by['catcher']}: {by['noticed']}" for by in row["by"]] or ["nothing"]
     seconds = "" if row["seconds"] is None else f"{row['seconds']:.1f} s"
-    promise = str(row["promise"] or "§4")
-    return row["name"], row["where"], promise, first, seconds, "; ".join(others)
+    return row["name"], row["where"], str(row["promise"]), first, seconds, "; ".join(others)
 
 
 def columns(rows: Iterable[Row]) -> tuple[list[str], list[list[str]]]:

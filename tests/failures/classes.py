@@ -116,6 +116,7 @@ FAILURES = [
         (
             "tests/unit/test_project.py::test_nothing_imports_sqlite3",
             "tests/failures/test_libraries.py::test_there_is_one_sqlite_in_a_process",
+            "tests/failures/test_libraries.py::test_sqlite_holds_its_locks_whatever_is_done",
             "tests/stores/sqlite/test_schema.py::test_an_old_library_is_refused",
         ),
         dict.fromkeys(("memory", "postgresql", "mariadb", "redis", "cluster"), _NO_FILE),

@@ -1,5 +1,6 @@
 """One SQLite in a process: a second one would undo the locks of the first, on the same file."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dibs
+from dibs.cli.doctor import examine
 from tests.chaos.crew import ROOT
 from tests.server.process import Serving
 
@@ -35,6 +37,18 @@ try:
 finally:
 {LOOK}
 """
+LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+    except OSError:
+        print("held")
+    else:
+        print("free")
+"""
+"""Tries to lock the bytes that SQLite locks to say that it has the file open: then another takes itself for the only
+one, and throws the write-ahead log away when it leaves."""
 
 
 def work(folder: Path) -> str:
@@ -58,3 +72,28 @@ def serve(folder: Path) -> str:
 def test_there_is_one_sqlite_in_a_process(run: Callable[[Path], str], tmp_path: Path) -> None:
     """After all that it has done, no one has loaded the standard library's."""
     assert run(tmp_path).splitlines()[-1] == "loaded: []"
+
+
+async def test_sqlite_holds_its_locks_whatever_is_done(tmp_path: Path) -> None:
+    """Whoever in this process opens the file and closes it again lets go of them, without SQLite knowing."""
+    path = tmp_path / "jobs.db"
+
+    async def locks() -> str:
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", LOCK, path, stdout=subprocess.PIPE)
+        told, _ = await process.communicate()
+        return told.decode().strip()
+
+    async with dibs.App(f"sqlite:///{path}") as app:
+        waiting = asyncio.create_task(app.claim("w", wait=30))
+        await asyncio.sleep(0.1)
+        job = await app.enqueue("t", {"a": 1}, tags=["t"])
+        claim = await waiting
+        assert claim is not None
+        await claim.extend()
+        await claim.complete()
+        assert [each.id async for each in app.find(tag="t")] == [job.id]
+        assert (await app.counts()).completed == 1
+        assert (await app.verify()).ok
+        assert {finding.level for finding in await asyncio.to_thread(lambda: asyncio.run(examine(app.url)))} == {"ok"}
+        assert await locks() == "held"
+    assert await locks() == "free"

@@ -106,7 +106,11 @@ CATCHERS: dict[str, Catcher] = {
     "small worlds": small_worlds,
     "PostgreSQL's suite": suite("tests/conformance/test_postgres.py"),
     "MySQL's suite": suite("tests/conformance/test_mysql.py"),
-    "Redis's tests": suite("tests/conformance/test_redis.py", "tests/stores/redis/test_trouble.py"),
+    "Redis's tests": suite(
+        "tests/conformance/test_redis.py", "tests/stores/redis/test_trouble.py", "tests/stores/redis/test_examine.py"
+    ),
+    "SQLite's tests": suite("tests/stores/sqlite", "tests/failures/test_libraries.py"),
+    "the server's tests": suite("tests/server/test_auth.py", "tests/server/test_bad_input.py"),
     "the cluster's tests": suite("tests/conformance/test_cluster.py", "tests/stores/redis/cluster"),
 }
 """From the quickest to the slowest."""
@@ -114,7 +118,7 @@ CATCHERS: dict[str, Catcher] = {
 _FITTING = {
     "domain": ["simulator, memory", "simulator, sqlite", "store suite", "broker suite", "small worlds"],
     "memory": ["simulator, memory", "store suite", "small worlds"],
-    "sqlite": ["simulator, sqlite", "store suite"],
+    "sqlite": ["simulator, sqlite", "store suite", "SQLite's tests"],
     "broker": ["simulator, memory", "simulator, sqlite", "broker suite", "small worlds"],
     "keeper": ["simulator, memory", "simulator, sqlite", "worker's tests"],
     "postgres": ["PostgreSQL's suite"],
@@ -122,6 +126,7 @@ _FITTING = {
     "redis": ["Redis's tests"],
     "cluster": ["the cluster's tests"],
     "worker": ["simulator, memory", "simulator, sqlite", "worker's tests"],
+    "server": ["the server's tests"],
 }
 
 

@@ -33,9 +33,9 @@ class Mistake(NamedTuple):
     """What someone might do wrong; of the kinds in the list of failures that users of other queues reported."""
 
     name: str
-    promise: int  # its number in the contract; 0: the order and the pauses of claims, which have none
+    promise: int | str  # its number in the contract; or where what has none is written there
     kind: str  # what users would report
-    where: str  # domain, memory, sqlite, broker, keeper or worker; or the store that is a server
+    where: str  # domain, memory, sqlite, broker, keeper, worker or server; or the store that is a server
     edits: tuple[Edit, ...]
     caught_by: str  # the quickest catcher that is known
     tests: str = ""  # of a suite, those that are enough: see -k of pytest

@@ -36,7 +36,7 @@ POSTGRES = [
     ),
     Mistake(
         "PostgreSQL: a paused queue hands out",
-        0,
+        "§4",
         "paused queues that run",
         "postgres",
         (Edit(f"{_P}.claiming:_CLAIM", "pause.name = 'paused/' || lane.queue", "pause.name = 'paused' || lane.queue"),),
@@ -99,7 +99,7 @@ MYSQL = [
     ),
     Mistake(
         "MySQL: a paused queue hands out",
-        0,
+        "§4",
         "paused queues that run",
         "mysql",
         (Edit(f"{_M}.looking:_LANES", "concat(_binary'paused/', lane.queue)", "concat(_binary'paused', lane.queue)"),),
@@ -205,6 +205,15 @@ REDIS = [
         "Redis's tests",
         "falls_due",
     ),
+    Mistake(
+        "Redis: no one is told that a full server throws jobs away",
+        4,
+        "Redis loss and Cluster",
+        "redis",
+        (Edit(f"{_R}.examining:_Examination._eviction", 'if policy != "noeviction":', "if not policy:"),),
+        "Redis's tests",
+        "throws_jobs_away",
+    ),
 ]
 
 CLUSTER = [
@@ -249,7 +258,7 @@ CLUSTER = [
     ),
     Mistake(
         "Cluster: an older word of what is paused is believed",
-        0,
+        "§4",
         "paused queues that run",
         "cluster",
         (
@@ -270,6 +279,15 @@ CLUSTER = [
         (Edit(f"{_R}.cluster.store:_SPREAD", " and tonumber(ARGV[at + 1]) % found == 0", ""),),
         "the cluster's tests",
         "only_become_a_multiple",
+    ),
+    Mistake(
+        "Cluster: the keys of a shard lie on several masters",
+        5,
+        "Redis loss and Cluster",
+        "cluster",
+        (Edit(f"{_R}.keys:Shard.key", ":{{{self.tag}}}:", ":{self.tag}:"),),
+        "the cluster's tests",
+        "claim_is_atomic",
     ),
 ]
 

@@ -88,7 +88,7 @@ MEMORY = [
     ),
     Mistake(
         "a paused queue hands out jobs",
-        0,
+        "§4",
         "lost when a worker dies",
         "memory",
         (Edit(f"{_M}._paused", "is not None", "is False"),),
@@ -96,7 +96,7 @@ MEMORY = [
     ),
     Mistake(
         "the least urgent first",
-        0,
+        "§4",
         "more leased than returned, wrong plan",
         "memory",
         (Edit(f"{_M}._pick_best", "-1 if request", "1 if request"),),
@@ -239,6 +239,30 @@ SQLITE = [
         "sqlite",
         (Edit(f"{_S}.removing:_DUE", "whole.expires <= ?2", "whole.expires <= ?2 - 1000000000000000"),),
         "store suite",
+    ),
+    Mistake(
+        "the file is opened beside SQLite, which costs its locks",
+        4,
+        "two SQLite libraries on one file",
+        "sqlite",
+        (
+            Edit(
+                f"{_S}.wake:_Watcher._poll",
+                "self._snapshot(self._link, self._waiting.look)",
+                'open(self._link.path, "rb").close(); self._snapshot(self._link, self._waiting.look)',
+            ),
+        ),
+        "SQLite's tests",
+        "holds_its_locks",
+    ),
+    Mistake(
+        "an SQLite that can damage the file is taken",
+        4,
+        "two SQLite libraries on one file",
+        "sqlite",
+        (Edit(f"{_S}.connection:check_library", "if version < OLDEST:", "if not version:"),),
+        "SQLite's tests",
+        "an_old_library_is_refused",
     ),
 ]
 

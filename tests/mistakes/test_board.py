@@ -56,7 +56,7 @@ def test_without_a_mistake_nothing_is_noticed(catcher: str) -> None:
 def test_there_are_many_and_of_every_kind() -> None:
     assert len(MISTAKES) >= 25
     assert {mistake.where for mistake in MISTAKES.values()} == {
-        *("domain", "memory", "sqlite", "postgres", "mysql", "redis", "cluster", "broker", "keeper", "worker")
+        *("domain", "memory", "sqlite", "postgres", "mysql", "redis", "cluster", "broker", "keeper", "worker", "server")
     }
     promises = {mistake.promise for mistake in MISTAKES.values()}
     assert promises >= {*PROMISES, 14}
