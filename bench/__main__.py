@@ -57,7 +57,8 @@ async def _measure(run: Run, cases: list[Case]) -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    described = "\n".join(f"  {case.name:<14}{case.about}" for case in CASES)
+    width = max(len(case.name) for case in CASES)
+    described = "\n".join(f"  {case.name:<{width}}  {case.about}" for case in CASES)
     parser = argparse.ArgumentParser(
         prog="./dev bench",
         description="Measure dibs beside the bare engine, and hold its bars.",

@@ -31,7 +31,8 @@ def show(run: Run, console: Console) -> None:
         console.print(f"note: {note}")
     for about in run.contenders.values():
         console.print(f"contender: {about}", highlight=False, markup=False)
-    console.print(f"{run.jobs_checked:,} jobs: each was done exactly once, and dibs's log proves it of its own.")
+    if run.jobs_checked:
+        console.print(f"{run.jobs_checked:,} jobs: each was done exactly once, and dibs's log proves it of its own.")
 
 
 def _figures(figures: Sequence[Figure]) -> Table:
