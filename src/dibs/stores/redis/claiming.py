@@ -26,7 +26,6 @@ _TAKE = script("claim_take")
 _LEVEL = {Order.PRIORITY: 1, Order.PRIORITY_ASC: -1}
 _STEP = 250  # jobs leased by one script
 _PAGE_SIZE = 1000  # places read by one script
-_ROUNDS = 5  # how often a claim picks again that others were faster than
 
 
 class Claimed:
@@ -106,37 +105,30 @@ async def _claim_best(site: Part, requests: list[ClaimRequest], answers: list[li
 
 
 async def _claim_picked(site: Part, request: ClaimRequest, answer: list[Job], random: Random) -> None:
-    for _ in range(_ROUNDS):
-        wanted = request.limit - len(answer)
-        picked = await _pick(site, request, wanted, random)
-        if not picked:
-            return
-        taken = 0
-        while picked:
-            members = picked[:_STEP]
-            _, left, *found = await site.run(
-                _TAKE, site.told, request.worker_id, request.token, request.lease_us or 0, *members
-            )
-            answer += map(values.job, found[::2], found[1::2])
-            taken += len(found) // 2
-            picked = picked[len(members) - left :]
-        if len(answer) >= request.limit or request.id is not None:
-            return
+    """Lease what was picked, in its order; past those that others were faster with, as far as there are any."""
+    picked = await _pick(site, request, random)
+    while picked and len(answer) < request.limit:
+        members = picked[: min(_STEP, request.limit - len(answer))]
+        _, left, *found = await site.run(
+            _TAKE, site.told, request.worker_id, request.token, request.lease_us or 0, *members
+        )
+        answer += map(values.job, found[::2], found[1::2])
+        picked = picked[len(members) - left :]
 
 
-async def _pick(site: Part, request: ClaimRequest, wanted: int, random: Random) -> list[bytes]:
-    """Name the places of jobs that suit, in the order asked for, as many as are wanted."""
+async def _pick(site: Part, request: ClaimRequest, random: Random) -> list[bytes]:
+    """Name the places of all jobs that suit, in the order asked for."""
     if request.id is not None:
         return await _pick_one(site, request)
     places = [place for place in await _due(site, request) if place.left >= request.min_attempts_left]
     if request.order is Order.RANDOM:
-        places = random.sample(places, min(wanted, len(places)))
+        random.shuffle(places)
     elif request.order in _LEVEL:
         level = _LEVEL[request.order]
         places.sort(key=lambda place: (level * place.rank, place.due, place.seq))
     else:
         places.sort(key=lambda place: place.seq, reverse=request.order is Order.CREATED_AT_DESC)
-    return [place.member for place in places[:wanted]]
+    return [place.member for place in places]
 
 
 async def _pick_one(site: Part, request: ClaimRequest) -> list[bytes]:
