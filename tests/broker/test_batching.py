@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dibs.broker.batching import Batcher
+from dibs.broker.batching import Batcher, to_its_end
 from dibs.broker.local import LocalBroker
 from dibs.broker.protocol import Ask
 from dibs.clock import Clock, FakeClock
@@ -407,3 +407,35 @@ async def test_a_send_that_is_cancelled_from_within():
     with pytest.raises(StoreUnavailable):
         await asyncio.wait_for(batch.call([1]), 5)
     assert await asyncio.wait_for(batch.call([2]), 5) == [2]
+
+
+def test_what_fails_as_a_loop_goes_down_is_told_to_its_caller_alone():
+    reported: list[dict[str, object]] = []
+    heard: list[str] = []
+    callers: list[asyncio.Task[None]] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0.01)
+        raise LookupError("it is gone")
+
+    async def caller() -> None:
+        try:
+            await to_its_end(work())
+        except LookupError as error:
+            heard.append(str(error.args[0]))
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        callers.append(asyncio.create_task(caller()))
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert (heard, reported) == (["it is gone"], [])
+
+
+async def test_work_that_is_cancelled_from_within_is_told_so():
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await to_its_end(work())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dibs.domain.errors import StoreUnavailable
@@ -142,8 +143,20 @@ class _Stubborn(asyncio.Task[T]):
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     """Wait until work is done, though the loop is going down: what a claim took must be known to be given back."""
-    task = _Stubborn(work)
+    answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    with suppress(asyncio.CancelledError):  # it waited for the work
+        await _Stubborn(_answer(work, answer))
+    return answer.result()
+
+
+async def _answer(work: Coroutine[Any, Any, T], answer: asyncio.Future[T]) -> None:
+    """Hand over what work gives or raises. Had the task itself failed, a loop that goes down would report it as well.
+
+    (test_what_fails_as_a_loop_goes_down_is_told_to_its_caller_alone)
+    """
     try:
-        return await task
+        answer.set_result(await work)
     except asyncio.CancelledError:
-        return task.result()  # the cancellation waited for it
+        answer.cancel()
+    except Exception as error:  # noqa: BLE001  # it reaches whoever waits
+        answer.set_exception(error)
