@@ -30,6 +30,10 @@ class NoneLate:
         if seconds > 0:
             self._until = began + min(seconds, _LONGEST)
 
+    def left(self) -> float:
+        """Say for how many seconds it is still believed."""
+        return max(0.0, self._until - time.monotonic())
+
     def claimed(self, began: float, jobs: Iterable[Job]) -> None:
         """Believe it no longer than until the leases of these run out, which were claimed after this moment."""
         leases = [job.claim_lease_us or 0 for job in jobs]

@@ -27,6 +27,7 @@ KINDS = {
     "owners": "hash, of a cluster: id or key -> the job it is reserved for, and where that is",
     "passes": "hash, of a cluster: pass -> when it was made, and from which number on it is valid",
     "spread": "hash, of a cluster: queue -> over how many shards its jobs are spread",
+    "calm": "string that goes by itself, of a cluster: no lease has run out, in any shard",
     "news": "channel: where jobs have become pending",
 }
 """What there is in a shard."""

@@ -66,7 +66,7 @@ async def _serve(
             answers[place] += jobs
         if not looked and len(left) > 1:
             looked = True
-            left = await _with_due(left, requests[0])
+            left = await _with_due(site, spread, requests[0], left)
     if away is not None and not reached and not any(answers):
         raise away
 
@@ -80,18 +80,38 @@ async def _in_turn(site: Site, spread: Spread, request: ClaimRequest) -> list[Sh
     return [site.parts[shard] for shard in shards[first:] + shards[:first]]
 
 
-async def _with_due(parts: list[ShardPart], request: ClaimRequest) -> list[ShardPart]:
-    """Leave out those that have nothing: all are asked at once, so that a look in vain is not one after the other."""
-    names = [*claiming.names(request.queues), *claiming.names(request.tasks)]
-    found = await reachable(reading.peek(part, request, names) for part in parts)
-    return [part for part, one in zip(parts, found, strict=True) if one is not None and one[0] <= one[1]]
+async def _with_due(site: Site, spread: Spread, request: ClaimRequest, left: list[ShardPart]) -> list[ShardPart]:
+    """Leave out those that have nothing: all are asked at once, so that a look in vain is not one after the other.
+
+    Whoever finds nothing is going to wait, and need not look again for that.
+    """
+    due: set[ShardPart] = set()
+
+    async def look() -> tuple[int, int]:
+        parts, found = await _look(site, spread, request)
+        due.update(part for part, one in zip(parts, found, strict=True) if one is not None and one[0] <= one[1])
+        return _first(found)
+
+    await site.waiting.look(request, look)
+    return [part for part in left if part in due]
 
 
 async def peek(site: Site, spread: Spread, request: ClaimRequest) -> tuple[int, int]:
     """Say when a request may find something, and what time it is; masters may differ about that a little."""
+    _, found = await _look(site, spread, request)
+    return _first(found)
+
+
+async def _look(
+    site: Site, spread: Spread, request: ClaimRequest
+) -> tuple[list[ShardPart], list[tuple[int, int] | None]]:
     names = [*claiming.names(request.queues), *claiming.names(request.tasks)]
     parts = [site.parts[shard] for shard in shards_of(request, spread)]
-    found = [one for one in await reachable(reading.peek(part, request, names) for part in parts) if one is not None]
-    waits = [due - now for due, now in found if due < NEVER]
-    now = max((now for _, now in found), default=0)
+    return parts, await reachable(reading.peek(part, request, names) for part in parts)
+
+
+def _first(found: list[tuple[int, int] | None]) -> tuple[int, int]:
+    there = [one for one in found if one is not None]
+    waits = [due - now for due, now in there if due < NEVER]
+    now = max((now for _, now in there), default=0)
     return (now + min(waits) if waits else NEVER), now

@@ -35,7 +35,7 @@ class Site(Resident):
 
     def __init__(self, address: Address, told: Callable[[], int | None], waiting: Waiting, herald: Herald) -> None:
         super().__init__()
-        self.told = told
+        self.told, self.waiting = told, waiting
         self.nodes = Nodes(address, self._moved, self._deafen)
         self.parts = [ShardPart(self, shard, place) for place, shard in enumerate(shards(address.prefix))]
         self.owners = Owners(self.parts)

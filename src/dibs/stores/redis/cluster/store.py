@@ -20,7 +20,7 @@ from dibs.stores.common.restoring import whole
 from dibs.stores.common.sites import Sites
 from dibs.stores.common.waiting import Waiting
 from dibs.stores.redis import address, counting, inserting, reading, registry, removing, writing
-from dibs.stores.redis.cluster import claiming, examining, looking, pauses
+from dibs.stores.redis.cluster import calm, claiming, examining, looking, pauses
 from dibs.stores.redis.cluster.inserting import Insertion
 from dibs.stores.redis.cluster.restoring import Restoration
 from dibs.stores.redis.cluster.shards import Spread
@@ -185,15 +185,21 @@ class ClusterStore:
     # Maintenance
 
     async def expired(self, limit: int) -> list[Job]:
-        """List claimed jobs whose lease has run out. Many who look in vain at once ask the masters once."""
+        """List claimed jobs whose lease has run out. Many who look in vain, in all processes, ask the masters once."""
         if self._none_late.holds():
             return []
+        site, real = self._sites.here(), self._told() is None
         began = time.monotonic()
-        found = await reachable(reading.expired(part, limit) for part in self._sites.here().parts)
+        if real and (calm_seconds := await calm.seconds(site)):
+            self._none_late.believe(began, calm_seconds)
+            return []
+        began = time.monotonic()
+        found = await reachable(reading.expired(part, limit) for part in site.parts)
         late = [job for one in found if one is not None for job in one[0]]
         seconds = [one[1] for one in found if one is not None]
-        if not late and len(seconds) == len(found) and self._told() is None:
+        if real and not late and len(seconds) == len(found):
             self._none_late.believe(began, min(seconds))
+            await calm.note(site, self._none_late.left())
         return sorted(late, key=lambda job: job.lease_expires_us or 0)[:limit]
 
     async def prune(self, limit: int) -> int:
