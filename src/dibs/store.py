@@ -148,12 +148,14 @@ class Store(Protocol):
         """Remove up to so many finished jobs whose time is over, and old documents and events; say how many jobs."""
         ...
 
-    async def wait(self, request: ClaimRequest, timeout: float, rivals: Rivals = alone, /) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, rivals: Rivals = alone, /) -> frozenset[str] | None:
         """Return once the request may find something, or after so many seconds.
 
         A hint: it may return early, but a job that is due and was there when it was called, or comes while it waits,
         ends it soon (the store says how soon). A store that must look for what others bring looks the more seldom, the
-        more rivals wait for the same: any of them may find it.
+        more rivals wait for the same: any of them may find it. It may say of which queues it has heard: then there is
+        nothing in the others that was not there when they were last claimed from, in vain. That comes back as
+        ``ClaimRequest.heard``, and a store whose queues lie apart need not look at those.
         """
 
     async def get(self, ids: Sequence[str]) -> list[Job | None]:

@@ -51,6 +51,24 @@ class Counting(MemoryStore):
         await super().wait(request, timeout)
 
 
+class Telling(Counting):
+    """Says of which queue it has heard, as a store may whose queues lie apart."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.heard: list[frozenset[str] | None] = []
+
+    async def claim(self, requests: Sequence[ClaimRequest]) -> list[list[Job]]:
+        self.heard += [request.heard for request in requests]
+        return await super().claim(requests)
+
+    async def wait(  # type: ignore[override]  # it may
+        self, request: ClaimRequest, timeout: float, rivals: Rivals = alone, /
+    ) -> frozenset[str]:
+        await super().wait(request, timeout, rivals)
+        return frozenset({"mail"})
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
@@ -100,6 +118,22 @@ async def test_a_job_is_asked_for_twice_however_many_wait(broker: LocalBroker, s
         await turns()
         assert done(tasks) == list(range(number + 1))  # whoever came first
         assert store.claims - before == 2
+    await end(tasks)
+
+
+async def test_what_was_heard_of_is_where_to_look_until_it_is_time_to_look_everywhere(clock: FakeClock) -> None:
+    store = Telling(clock)
+    broker = LocalBroker(store, clock, Config.of())
+    tasks = await standing(broker, 1)
+    await enqueue(broker, queue="mail")
+    await turns()
+    assert store.heard == [None, {"mail"}]
+    assert done(tasks) == [0]
+
+    tasks = await standing(broker, 1)
+    clock.advance(Config.of().poll_every)
+    await turns()
+    assert store.heard[2:] == [None, None]
     await end(tasks)
 
 

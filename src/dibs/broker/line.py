@@ -12,6 +12,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from dibs.broker.crowd import Crowd
 from dibs.clock import Bell
 
@@ -154,8 +156,8 @@ class Lines:
             self._crowds[key] = Crowd(self._clock, self._rivals)
         return self._crowds[key]
 
-    async def _ask(self, line: Line, place: Place) -> list[Job]:
-        [jobs] = await self._claim([place.request])
+    async def _ask(self, line: Line, place: Place, heard: frozenset[str] | None = None) -> list[Job]:
+        [jobs] = await self._claim([replace(place.request, heard=heard)])
         line.told(place, jobs)
         return jobs
 
@@ -163,14 +165,14 @@ class Lines:
         """Look for all, until there may be something or it is time to see for oneself; and claim."""
         asked = self._clock.monotonic()
         nap = min(end - asked, self._until_next_look(asked))
-        await self._store.wait(place.request, nap, lambda: crowd.askers(place.request, len(line)))
+        heard = await self._store.wait(place.request, nap, lambda: crowd.askers(place.request, len(line)))
         now = self._clock.monotonic()
         hinted = now - asked < nap - TICK
         if hinted and not await crowd.calls(place.request, len(line)):
             await self._clock.sleep(max(0.0, asked + nap - self._clock.monotonic()))
             now, hinted = self._clock.monotonic(), False
         line.begin(place)
-        jobs = await self._ask(line, place)
+        jobs = await self._ask(line, place, heard if hinted else None)
         crowd.told(hinted=hinted, found=bool(jobs))
         # Hints may come without end where others are busy: leases that ran out are looked after all the same.
         if not jobs and (not hinted or now - place.reaped >= self._config.reap_every):

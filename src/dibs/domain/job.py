@@ -303,6 +303,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, gc=False):
     min_attempts_left: int = 1
     order: Order = Order.PRIORITY
     lease_us: int | None = None  # none: each job's own
+    heard: frozenset[str] | None = None  # asked for in vain a moment ago, and news came since, of these queues alone
 
     def wants(self, queue: str, task: str) -> bool:
         """Say whether jobs of this queue and task are asked for."""

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from typing import Any
 
 import asyncpg
 import pytest
@@ -12,8 +13,10 @@ import dibs
 from dibs.broker.local import LocalBroker
 from dibs.broker.protocol import Ask
 from dibs.clock import Clock
+from dibs.domain.job import ClaimRequest
 from dibs.domain.settings import Config
-from dibs.stores.postgres import PostgresStore, address
+from dibs.stores.postgres import PostgresStore, address, reading
+from dibs.stores.postgres.turn import Turn
 from dibs.stores.postgres.wake import Listener
 from dibs.testing.conformance.builders import enqueue, new_job, one
 
@@ -93,6 +96,27 @@ async def test_without_a_listener_one_looks_once_a_second(url: str) -> None:
     await asyncio.wait_for(waiting, 3)
     await here.close()
     await there.close()
+
+
+@pytest.mark.parametrize(("number", "looks"), [(1, 3), (100, 1)])
+async def test_without_a_listener_a_crowd_looks_in_turn(
+    url: str, monkeypatch: pytest.MonkeyPatch, number: int, looks: int
+) -> None:
+    store = PostgresStore(f"{url}?listen=no", Clock())
+    await store.open()
+    asked, peek = list[ClaimRequest](), reading.peek
+
+    async def counted(turn: Turn, request: ClaimRequest, places: Any) -> tuple[int, int]:
+        asked.append(request)
+        return await peek(turn, request, places)
+
+    async def rivals() -> float:
+        return number
+
+    monkeypatch.setattr(reading, "peek", counted)
+    await store.wait(one(), 2.7, rivals)
+    assert looks <= len(asked) <= looks + 1
+    await store.close()
 
 
 @pytest.mark.slow

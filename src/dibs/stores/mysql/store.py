@@ -312,15 +312,15 @@ class MysqlStore:
             lambda after, some: self._again(lambda turn: removing.remove_lanes(turn, after, some)),
         )
 
-    async def wait(self, request: ClaimRequest, timeout: float, rivals: Rivals = alone, /) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, rivals: Rivals = alone, /) -> frozenset[str] | None:
         """Return soon after a job has come: at once from this process, within a second from another.
 
         In a crowd it may take longer, as any of the others may be the one to find it.
         """
-        await self._waiting.wait(
+        return await self._waiting.wait(
             request,
             timeout,
-            lambda: self._again(lambda turn: looking.peek(turn, request, self._places)),
+            lambda _: self._again(lambda turn: looking.peek(turn, request, self._places)),
             lambda: self._activity.pace(rivals),
         )
 

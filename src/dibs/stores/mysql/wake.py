@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dibs.stores.common.waiting import Pace
+from dibs.stores.common.waiting import Pace, in_turn
 
 if TYPE_CHECKING:
     from dibs.clock import Clock
@@ -17,7 +17,6 @@ _SHORTEST = 0.05  # seconds between two looks while there is something to do
 _LONGEST = 1.0
 _SHARE = 4  # a quarter of the time that nothing has happened
 _TRUST = 0.9  # of that: all who want the same, in one process, look together
-_CROWD = 10  # rivals beyond whom they look in turn: all of them together as often as so many would
 
 
 class Activity:
@@ -34,5 +33,5 @@ class Activity:
     async def pace(self, rivals: Rivals) -> Pace:
         """Say how often to look."""
         quiet = self._clock.monotonic() - self._last
-        poll = min(max(quiet / _SHARE, _SHORTEST), _LONGEST) * max(1.0, await rivals() / _CROWD)
+        poll = await in_turn(min(max(quiet / _SHARE, _SHORTEST), _LONGEST), rivals)
         return Pace(poll * _TRUST, poll)

@@ -21,7 +21,7 @@ from dibs.stores.common.naming import Known, Lanes, Overtaken, is_plain
 from dibs.stores.common.places import Places
 from dibs.stores.common.restoring import whole
 from dibs.stores.common.sites import Sites
-from dibs.stores.common.waiting import Pace, Waiting
+from dibs.stores.common.waiting import Pace, Waiting, in_turn
 from dibs.stores.postgres import (
     address,
     claiming,
@@ -328,14 +328,17 @@ class PostgresStore:
             lambda after, some: self._again(lambda turn: removing.remove_lanes(turn, after, some)),
         )
 
-    async def wait(self, request: ClaimRequest, timeout: float, _rivals: Rivals = alone, /) -> None:
-        """Return soon after a job has come: at once from this process, within some milliseconds from another."""
+    async def wait(self, request: ClaimRequest, timeout: float, rivals: Rivals = alone, /) -> frozenset[str] | None:
+        """Return soon after a job has come: at once from this process, within some milliseconds from another.
+
+        Without LISTEN another's is found by looking, and a crowd looks in turn.
+        """
         site = self._sites.here()
-        await self._waiting.wait(
+        return await self._waiting.wait(
             request,
             timeout,
-            lambda: self._again(lambda turn: reading.peek(turn, request, self._places.read())),
-            lambda: _pace(site),
+            lambda _: self._again(lambda turn: reading.peek(turn, request, self._places.read())),
+            lambda: _pace(site, rivals),
         )
 
     # Reading
@@ -394,6 +397,8 @@ def _sending(values: Iterable[bytes | None]) -> float:
     return sum(len(value) for value in values if value is not None) / _BYTES_A_SECOND
 
 
-async def _pace(site: Site) -> Pace:
+async def _pace(site: Site, rivals: Rivals) -> Pace:
     """Believe what was seen while a listener would have heard of news."""
+    if not site.address.listen:
+        return Pace(0.0, await in_turn(POLL_SECONDS, rivals))
     return Pace(TRUST_SECONDS if await site.listening() else 0.0, POLL_SECONDS)

@@ -169,11 +169,13 @@ class RedisStore:
         await staging.sweep(site)
         return pruned
 
-    async def wait(self, request: ClaimRequest, timeout: float, _rivals: Rivals = alone, /) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, _rivals: Rivals = alone, /) -> frozenset[str] | None:
         """Return soon after a job has come: at once from this process, within some milliseconds from another."""
         site = self._sites.here()
         names = [*claiming.names(request.queues), *claiming.names(request.tasks)]
-        await self._waiting.wait(request, timeout, lambda: reading.peek(site, request, names), lambda: pace(site))
+        return await self._waiting.wait(
+            request, timeout, lambda _: reading.peek(site, request, names), lambda: pace(site)
+        )
 
     # Reading
 

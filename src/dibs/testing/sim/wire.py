@@ -154,11 +154,12 @@ class Wire:
     async def close(self) -> None:
         """Leave it open: others use it."""
 
-    async def wait(self, *args: Any, **kwargs: Any) -> None:
+    async def wait(self, *args: Any, **kwargs: Any) -> frozenset[str] | None:
         """Wait for a hint. Nothing is asked of the store, so nothing goes wrong; but the process may."""
         await self._process.alive()
-        await self._store.wait(*args, **kwargs)
+        heard = await self._store.wait(*args, **kwargs)
         await self._process.alive()
+        return heard
 
     async def _call(
         self, name: str, method: Callable[..., Awaitable[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -2,15 +2,16 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dibs.clock import Clock
 from dibs.domain.errors import StoreUnavailable
 from dibs.stores.redis import ClusterStore
-from dibs.stores.redis.cluster.shards import SHARDS
+from dibs.stores.redis.cluster.shards import SHARDS, home
 from dibs.stores.redis.cluster.site import ShardPart
 from dibs.stores.redis.scripts import Script
 from dibs.testing.conformance.builders import claim, enqueue, new_job, one
@@ -88,6 +89,26 @@ async def test_news_ends_the_wait_of_one_who_has_claimed_in_vain(open_store: Ope
     assert await claim(store) == []
     waiting = asyncio.create_task(store.wait(one(), 60))
     await asyncio.sleep(0.5)
-    await enqueue(other, new_job())
-    await asyncio.wait_for(waiting, 2)
+    await enqueue(other, new_job(queue="mail"))
+    assert await asyncio.wait_for(waiting, 20) in ({"mail"}, None)  # none: it was not heard of, but seen
     assert len(await claim(store)) == 1
+
+
+async def test_who_has_heard_of_a_queue_looks_nowhere_else(open_store: Open, asked: Counter[str]) -> None:
+    store = open_store(clock=Clock())
+    assert await claim(store) == []
+    asked.clear()
+    news = replace(one(), heard=frozenset({"mail"}))
+    assert await store.claim([news]) == [[]]
+    assert asked == {"claim": 1}
+
+    await enqueue(store, new_job(queue="mail"), new_job(queue=next(apart("mail"))))
+    [got] = await store.claim([news])
+    assert [job.queue for job in got] == ["mail"]
+    assert await store.claim([news]) == [[]]
+    assert len(await claim(store)) == 1
+
+
+def apart(queue: str) -> Iterator[str]:
+    """Name queues that are at home in other shards."""
+    return (name for name in map(str, range(100)) if home(name) != home(queue))

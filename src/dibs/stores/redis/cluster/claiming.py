@@ -17,7 +17,7 @@ from dibs.stores.redis.cluster.shards import SHARDS
 from dibs.stores.redis.cluster.together import reachable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from random import Random
 
     from dibs.domain.job import ClaimRequest, Job
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from dibs.stores.redis.cluster.site import ShardPart, Site
 
 
-def shards_of(request: ClaimRequest, spread: Spread) -> list[int]:
-    """Name the shards that have jobs of the queues asked for."""
-    if request.queues is None:
+def shards_of(queues: Iterable[str] | None, spread: Spread) -> list[int]:
+    """Name the shards that have jobs of these queues; none: of all."""
+    if queues is None:
         return list(range(SHARDS))
-    return list(dict.fromkeys(shard for queue in request.queues for shard in spread.shards(queue)))
+    return list(dict.fromkeys(shard for queue in queues for shard in spread.shards(queue)))
 
 
 async def claim(site: Site, spread: Spread, requests: Sequence[ClaimRequest], random: Random) -> list[list[Job]]:
@@ -75,7 +75,7 @@ async def _in_turn(site: Site, spread: Spread, request: ClaimRequest) -> list[Sh
     if request.id is not None:
         [shard] = await site.places.find([request.id])
         return [] if shard is None else [site.parts[shard]]
-    shards = shards_of(request, spread)
+    shards = shards_of(request.queues if request.heard is None else request.heard, spread)
     first = site.turn() % len(shards) if shards else 0
     return [site.parts[shard] for shard in shards[first:] + shards[:first]]
 
@@ -87,26 +87,26 @@ async def _with_due(site: Site, spread: Spread, request: ClaimRequest, left: lis
     """
     due: set[ShardPart] = set()
 
-    async def look() -> tuple[int, int]:
-        parts, found = await _look(site, spread, request)
+    async def look(queues: frozenset[str] | None) -> tuple[int, int]:
+        parts, found = await _look(site, spread, request, queues)
         due.update(part for part, one in zip(parts, found, strict=True) if one is not None and one[0] <= one[1])
         return _first(found)
 
-    await site.waiting.look(request, look)
+    await (look(request.heard) if request.heard is not None else site.waiting.look(request, look))
     return [part for part in left if part in due]
 
 
-async def peek(site: Site, spread: Spread, request: ClaimRequest) -> tuple[int, int]:
-    """Say when a request may find something, and what time it is; masters may differ about that a little."""
-    _, found = await _look(site, spread, request)
+async def peek(site: Site, spread: Spread, request: ClaimRequest, queues: frozenset[str] | None) -> tuple[int, int]:
+    """Say when a request may find something in these queues, and what time it is; masters may differ about that."""
+    _, found = await _look(site, spread, request, queues)
     return _first(found)
 
 
 async def _look(
-    site: Site, spread: Spread, request: ClaimRequest
+    site: Site, spread: Spread, request: ClaimRequest, queues: frozenset[str] | None
 ) -> tuple[list[ShardPart], list[tuple[int, int] | None]]:
     names = [*claiming.names(request.queues), *claiming.names(request.tasks)]
-    parts = [site.parts[shard] for shard in shards_of(request, spread)]
+    parts = [site.parts[shard] for shard in shards_of(request.queues if queues is None else queues, spread)]
     return parts, await reachable(reading.peek(part, request, names) for part in parts)
 
 

@@ -218,11 +218,13 @@ class ClusterStore:
             raise away
         return pruned
 
-    async def wait(self, request: ClaimRequest, timeout: float, _rivals: Rivals = alone, /) -> None:
+    async def wait(self, request: ClaimRequest, timeout: float, _rivals: Rivals = alone, /) -> frozenset[str] | None:
         """Return soon after a job has come: at once from this process, within some milliseconds from another."""
         site = self._sites.here()
         spread = await self._where(site)
-        await self._waiting.wait(request, timeout, lambda: claiming.peek(site, spread, request), lambda: pace(site))
+        return await self._waiting.wait(
+            request, timeout, lambda queues: claiming.peek(site, spread, request, queues), lambda: pace(site)
+        )
 
     # Reading
 
