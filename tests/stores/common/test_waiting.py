@@ -97,6 +97,18 @@ async def test_after_news_there_is_what_was_due_before_too(looks: Looks) -> None
     await asyncio.wait_for(task, 5)
 
 
+async def test_news_of_very_many_queues_are_looked_for_in_all(looks: Looks) -> None:
+    """They are not gathered without end either."""
+    waiting = Waiting(FakeClock())
+    looks.through.set()
+    await waiting.look(one(), looks)
+    for number in range(1000):
+        waiting.tell([(f"user-{number}", "task")])
+    looks.found = (5, 10)
+    await asyncio.wait_for(waits(waiting, looks), 5)
+    assert looks.queues == [None, None]
+
+
 async def test_whoever_is_woken_hears_of_all_news(looks: Looks) -> None:
     waiting = Waiting(FakeClock())
     looks.through.set()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Name = tuple[str, str]  # queue, task
 
+_MANY = 20  # queues with news, beyond which one had better look in all
 _CROWD = 10  # rivals beyond whom they look in turn: all of them together as often as so many would
 
 _Key = tuple[Any, ...]
@@ -61,7 +62,7 @@ class _Seen:
         self.request, self.at = request, at
         self.found: _Peek = (NEVER, 0)
         self.news: frozenset[str] = frozenset()  # queues
-        self.looking = False  # someone, at this moment
+        self.looking = True  # someone, at this moment
 
     def add(self, found: _Peek, queues: frozenset[str] | None, moment: float) -> None:
         """Note what was found just now, in these queues or in all."""
@@ -134,9 +135,12 @@ class Waiting:
             if seen is not None and (seen.looking or not seen.news):
                 waiter.guesses = seen.looking
                 return seen.since(moment)
+            queues: frozenset[str] | None = None
+            if seen is not None:
+                queues, seen.news, seen.looking = seen.news, frozenset(), True
         if seen is None:
             return await self.look(waiter.request, peek)
-        await self._find(seen, peek, seen.news)
+        await self._find(seen, peek, queues)
         return seen.since(self._clock.monotonic())
 
     async def look(self, request: ClaimRequest, peek: Peek) -> _Peek:
@@ -152,7 +156,6 @@ class Waiting:
     async def _find(self, seen: _Seen, peek: Peek, queues: frozenset[str] | None) -> None:
         """Look in these queues, or in all; who relied on that meanwhile hears of it."""
         key, found = _key(seen.request), None
-        seen.looking, seen.news = True, frozenset()
         try:
             found = await peek(queues)
         finally:
@@ -177,8 +180,10 @@ class Waiting:
             if names is None:
                 self._seen.clear()
             else:
-                for seen in self._seen.values():
+                for key, seen in list(self._seen.items()):
                     seen.news |= _wanted(seen.request, names)
+                    if len(seen.news) > _MANY:
+                        del self._seen[key]
         for waiter in waiters:
             if names is None:
                 waiter.ring(None)
