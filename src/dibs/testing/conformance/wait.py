@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from dibs.domain import transitions
 from dibs.stores.memory import MemoryStore
@@ -49,13 +50,14 @@ class Waiting:
         self.task = asyncio.ensure_future(self._run())
 
     async def _run(self) -> str:
+        heard: frozenset[str] | None = None
         while True:
             self.looks += 1
-            [jobs] = await self._store.claim([self._request])
+            [jobs] = await self._store.claim([replace(self._request, heard=heard)])
             self._looked.set()
             if jobs:
                 return jobs[0].id
-            await self._store.wait(self._request, FOREVER)
+            heard = await self._store.wait(self._request, FOREVER)
 
     async def settled(self) -> None:
         """Let it look, and begin to wait: the time is not to be moved between the two, as real time never is so far."""
@@ -202,6 +204,26 @@ class WaitSuite(Suite):
         await enqueue(store, new_job("b"))
 
         assert await waiting.got() == ("b" if taken else "a")
+
+    @pytest.mark.parametrize("when", ["before", "after"])
+    async def test_wait_finds_what_is_in_any_queue_though_another_took_the_first(
+        self, store: Store, start: Start, when: str
+    ) -> None:
+        """A store may say of which queues it has heard, and is then asked for these alone."""
+        for turn in range(4):
+            waiting = await start()
+            news = [new_job(f"{queue}-{turn}", queue=f"{queue}-{turn}") for queue in "ab"]
+            if when == "before":
+                await enqueue(store, *news)
+                taken = [job.id for job in await claim(store, queues=(f"a-{turn}",))]
+            else:
+                await enqueue(store, news[0])
+                taken = [job.id for job in await claim(store, queues=(f"a-{turn}",))]
+                await enqueue(store, news[1])
+
+            got = await waiting.got()
+            assert got in {f"a-{turn}", f"b-{turn}"} - set(taken)
+            await claim(store, limit=2)
 
     async def test_wait_does_not_spin(self, store: Store, start: Start) -> None:
         await enqueue(store, new_job(queue="other"), new_job(delay=60), new_job("paused", queue="paused"))
