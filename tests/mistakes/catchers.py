@@ -104,8 +104,8 @@ CATCHERS: dict[str, Catcher] = {
         "tests/worker/test_stop.py", "tests/worker/test_worker.py", "tests/app/test_keeper.py", "-k", "not served"
     ),
     "small worlds": small_worlds,
-    "PostgreSQL's suite": suite("tests/conformance/test_postgres.py"),
-    "MySQL's suite": suite("tests/conformance/test_mysql.py"),
+    "PostgreSQL's suite": suite("tests/stores/postgres/test_claiming.py", "tests/conformance/test_postgres.py"),
+    "MySQL's suite": suite("tests/stores/mysql/test_claiming.py", "tests/conformance/test_mysql.py"),
     "Redis's tests": suite(
         "tests/conformance/test_redis.py", "tests/stores/redis/test_trouble.py", "tests/stores/redis/test_examine.py"
     ),

@@ -23,7 +23,7 @@ POSTGRES = [
             ),
         ),
         "PostgreSQL's suite",
-        "one_of_two_stores or by_ten_workers or concurrent_processing",  # each of them may be lucky
+        "passes_by_what_another_holds",
     ),
     Mistake(
         "PostgreSQL: whoever knows the fence may complete",
@@ -86,7 +86,7 @@ MYSQL = [
         "mysql",
         (Edit(f"{_M}.claiming:_LOCK", " FOR UPDATE SKIP LOCKED", ""),),
         "MySQL's suite",
-        "one_of_two_stores or by_ten_workers or concurrent_processing",  # each of them may be lucky
+        "passes_by_what_another_holds",
     ),
     Mistake(
         "MySQL: whoever knows the fence may complete",
