@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from dibs.domain.job import Job
 
-_LONGEST = 1.5  # seconds
+LONGEST = 1.5  # seconds
 
 
 class NoneLate:
@@ -28,7 +28,7 @@ class NoneLate:
     def believe(self, began: float, seconds: float) -> None:
         """Believe it: the first lease runs out so many seconds after the moment at which that was asked."""
         if seconds > 0:
-            self._until = began + min(seconds, _LONGEST)
+            self._until = began + min(seconds, LONGEST)
 
     def left(self) -> float:
         """Say for how many seconds it is still believed."""

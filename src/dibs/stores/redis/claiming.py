@@ -62,7 +62,7 @@ async def _claim(site: Part, requests: Sequence[ClaimRequest], random: Random, c
 
 def wish(request: ClaimRequest) -> tuple[Any, ...]:
     """Say what is the same about requests that are served together."""
-    return request.heard, request.queues, request.tasks, request.min_attempts_left, request.order, request.id
+    return request.queues, request.tasks, request.min_attempts_left, request.order, request.id
 
 
 def names(chosen: tuple[str, ...] | None) -> list[Any]:

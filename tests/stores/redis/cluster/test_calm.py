@@ -13,7 +13,7 @@ from dibs.domain.errors import StoreUnavailable
 from dibs.stores.redis import ClusterStore
 from dibs.stores.redis.cluster.shards import SHARDS, home
 from dibs.stores.redis.cluster.site import ShardPart
-from dibs.stores.redis.scripts import Script
+from dibs.stores.redis.scripts import Script, script
 from dibs.testing.conformance.builders import claim, enqueue, new_job, one
 
 Open = Callable[..., ClusterStore]
@@ -53,6 +53,16 @@ async def test_a_lease_that_runs_out_is_seen_by_all_the_same(open_store: Open, a
             await asyncio.sleep(0.02)
     assert [(one.id, one.fence) for one in late] == [(job.id, job.fence)]
     assert asked["expired"] <= 10 * SHARDS
+
+
+async def test_a_clock_that_was_set_back_makes_no_one_believe_for_longer(open_store: Open, asked: Counter[str]) -> None:
+    """What was to go within a second seems to have an hour left."""
+    store = open_store(clock=Clock())
+    await store._sites.here().parts[0].run(script("calm"), 3_600_000)
+    assert await store.expired(10) == []
+    assert asked["expired"] == SHARDS
+    assert await open_store(clock=Clock()).expired(10) == []
+    assert asked["expired"] == SHARDS  # noted anew, it is believed
 
 
 async def test_where_it_is_not_known_each_looks_for_itself(

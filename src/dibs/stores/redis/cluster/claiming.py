@@ -36,7 +36,7 @@ async def claim(site: Site, spread: Spread, requests: Sequence[ClaimRequest], ra
     """Serve each request in turn; those in a row that want the same are served together."""
     answers: list[list[Job]] = [[] for _ in requests]
     start = 0
-    for _, alike in groupby(requests, claiming.wish):
+    for _, alike in groupby(requests, lambda request: (request.heard, claiming.wish(request))):
         several = list(alike)
         await _serve(site, spread, several, answers[start : start + len(several)], random)
         start += len(several)
